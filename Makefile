@@ -1,0 +1,38 @@
+# `make serve` and `make test` do all the set-up on a fresh machine with Python 3.11 or newer.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# Crash states that `make crash` looks at.
+STATES ?= 1000000
+# Which benchmark to run; empty runs all of them.
+PART ?=
+
+.PHONY: serve test check bench crash clean
+
+$(READY): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Barbicel needs Python 3.11 or newer, set PYTHON=")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+serve: $(READY)
+	$(BIN)/barbicel serve
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+bench: $(READY)
+	$(BIN)/python -m bench $(PART)
+
+crash: $(READY)
+	$(BIN)/python -m tests.crash $(STATES)
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/out

@@ -1,0 +1,357 @@
+"""The only door to the file system.
+
+Everything that Barbicel keeps goes through `Disk` and `File`, so that a test can put a disk that loses
+power behind the same code. Two rules follow for whoever writes through it:
+
+- written is not durable: bytes are safe after `File.fdatasync`, names after `Disk.sync_directory`;
+- after a failed write or sync nothing is tried again on that file: the page cache may answer with what
+  never reached the disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import PurePosixPath
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+from barbicel.errors import DiskError, LogLocked
+
+__all__ = [
+    "Bytes",
+    "Disk",
+    "Entry",
+    "File",
+    "Lock",
+    "OpenMode",
+    "RealDisk",
+    "Replacement",
+    "copy_file",
+    "parent",
+    "read_file",
+    "replace_file",
+    "replace_files",
+]
+
+Bytes: TypeAlias = bytes | bytearray | memoryview
+
+# "read" and "write" want an existing file, "create" an absent one.
+OpenMode = Literal["read", "write", "create"]
+
+COPY_CHUNK_BYTES = 1 << 20
+# Below this mean size of a piece, copying pieces together is cheaper than handing the kernel a vector.
+VECTOR_PIECE_BYTES = 4096
+VECTOR_PIECES_MAX = 1024  # IOV_MAX on Linux
+
+
+class Entry(NamedTuple):
+    """One name in a directory. A directory has size 0."""
+
+    name: str
+    size: int
+    is_directory: bool
+
+
+class Lock(Protocol):
+    """A lock that is held until it is released or its process ends."""
+
+    def release(self) -> None: ...
+
+
+class File(Protocol):
+    """An open file. `end` is where the next append goes; it starts at the file's size."""
+
+    path: str
+    end: int
+
+    def append(self, pieces: Sequence[Bytes]) -> None:
+        """Write all pieces at `end`, then move `end`. On an error `end` stays and the bytes are undefined."""
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+
+    def pread_into(self, buffer: memoryview, position: int) -> int:
+        """Fill `buffer` from `position`; the answer is smaller than the buffer only at the file's end."""
+
+    def size(self) -> int: ...
+
+    def preallocate(self, size: int) -> None:
+        """Make the file `size` bytes long, zeros behind its present content. Never shortens it."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes and move `end` there."""
+
+    def fdatasync(self) -> None:
+        """On return everything written, and the size, survives a power cut."""
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """A file system. Every path is absolute or relative to the process, never escaped here."""
+
+    def open(self, path: str, mode: OpenMode) -> File: ...
+
+    def list(self, path: str) -> list[Entry]:
+        """The names in a directory, sorted."""
+
+    def exists(self, path: str) -> bool: ...
+
+    def make_directory(self, path: str) -> None:
+        """Create a directory and its parents, durably. One that exists is left as it is."""
+
+    def sync_directory(self, path: str) -> None:
+        """On return every create, rename and unlink in the directory survives a power cut."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Atomically put `source` in `target`'s place."""
+
+    def unlink(self, path: str) -> None: ...
+
+    def lock(self, path: str) -> Lock:
+        """Lock a file (created if absent) for this opener alone, or raise LogLocked at once."""
+
+
+@contextmanager
+def _naming(operation: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as cause:
+        raise DiskError(operation, path, cause) from cause
+
+
+_OPEN_FLAGS: dict[OpenMode, int] = {
+    "read": os.O_RDONLY,
+    "write": os.O_RDWR,
+    "create": os.O_RDWR | os.O_CREAT | os.O_EXCL,
+}
+
+
+class RealFile:
+    """A file descriptor and the position of the next append."""
+
+    __slots__ = ("_fd", "end", "path")
+
+    def __init__(self, path: str, mode: OpenMode) -> None:
+        with _naming("open", path):
+            self._fd = os.open(path, _OPEN_FLAGS[mode] | os.O_CLOEXEC, 0o644)
+        self.path = path
+        self.end = self.size()
+
+    def append(self, pieces: Sequence[Bytes]) -> None:
+        total = sum(len(piece) for piece in pieces)
+        try:
+            if total < VECTOR_PIECE_BYTES * len(pieces):
+                self._write_all(b"".join(pieces), self.end)
+            else:
+                self._write_vector(pieces, self.end)
+        except OSError as cause:
+            raise DiskError("write", self.path, cause) from cause
+        self.end += total
+
+    def _write_all(self, data: Bytes, position: int) -> None:
+        written = os.pwrite(self._fd, data, position)
+        view = memoryview(data)
+        while written < len(view):
+            written += os.pwrite(self._fd, view[written:], position + written)
+
+    def _write_vector(self, pieces: Sequence[Bytes], position: int) -> None:
+        for first in range(0, len(pieces), VECTOR_PIECES_MAX):
+            vector = pieces[first : first + VECTOR_PIECES_MAX]
+            wanted = sum(len(piece) for piece in vector)
+            written = os.pwritev(self._fd, vector, position)
+            if written < wanted:  # rare: a signal, or the disk is about to be full
+                self._write_all(b"".join(vector)[written:], position + written)
+            position += wanted
+
+    def pread(self, size: int, position: int) -> bytes:
+        try:
+            data = os.pread(self._fd, size, position)
+            while len(data) < size and (more := os.pread(self._fd, size - len(data), position + len(data))):
+                data += more
+        except OSError as cause:
+            raise DiskError("read", self.path, cause) from cause
+        return data
+
+    def pread_into(self, buffer: memoryview, position: int) -> int:
+        filled = 0
+        try:
+            while filled < len(buffer) and (
+                count := os.preadv(self._fd, [buffer[filled:]], position + filled)
+            ):
+                filled += count
+        except OSError as cause:
+            raise DiskError("read", self.path, cause) from cause
+        return filled
+
+    def size(self) -> int:
+        with _naming("stat", self.path):
+            return os.fstat(self._fd).st_size
+
+    def preallocate(self, size: int) -> None:
+        with _naming("preallocate", self.path):
+            if size > 0:
+                os.posix_fallocate(self._fd, 0, size)
+
+    def truncate(self, size: int) -> None:
+        with _naming("truncate", self.path):
+            os.ftruncate(self._fd, size)
+        self.end = size
+
+    def fdatasync(self) -> None:
+        try:
+            os.fdatasync(self._fd)
+        except OSError as cause:
+            raise DiskError("fdatasync", self.path, cause) from cause
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            with _naming("close", self.path):
+                os.close(fd)
+
+
+class RealLock:
+    """flock(2) on an open file: it conflicts between processes and within one, and ends with the process."""
+
+    def __init__(self, path: str) -> None:
+        with _naming("open", path):
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as cause:
+            holder = os.pread(self._fd, 20, 0).decode("ascii", "replace").strip()
+            os.close(self._fd)
+            if cause.errno not in (errno.EAGAIN, errno.EACCES):
+                raise DiskError("lock", path, cause) from cause
+            raise LogLocked(
+                f"already open by process {holder or 'unknown'}",
+                path=path,
+                hint="only one process may write a log",
+            ) from None
+        # For people and the error above; a stale number means nothing, the flock is the lock.
+        with suppress(OSError):
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, str(os.getpid()).encode("ascii"), 0)
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+
+class RealDisk:
+    """The file system of this machine."""
+
+    def open(self, path: str, mode: OpenMode) -> RealFile:
+        return RealFile(path, mode)
+
+    def list(self, path: str) -> list[Entry]:
+        with _naming("list", path), os.scandir(path) as found:
+            return sorted(
+                Entry(item.name, 0 if item.is_dir() else item.stat().st_size, item.is_dir()) for item in found
+            )
+
+    def exists(self, path: str) -> bool:
+        return os.path.lexists(path)
+
+    def make_directory(self, path: str) -> None:
+        missing = []
+        here = os.path.abspath(path)
+        while not os.path.isdir(here):
+            missing.append(here)
+            here = os.path.dirname(here)
+        for directory in reversed(missing):
+            with _naming("mkdir", directory), suppress(FileExistsError):
+                os.mkdir(directory, 0o755)
+            self.sync_directory(os.path.dirname(directory))
+
+    def sync_directory(self, path: str) -> None:
+        with _naming("fsync", path):
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def rename(self, source: str, target: str) -> None:
+        with _naming(f"rename to {target}", source):
+            os.replace(source, target)
+
+    def unlink(self, path: str) -> None:
+        with _naming("unlink", path):
+            os.unlink(path)
+
+    def lock(self, path: str) -> RealLock:
+        return RealLock(path)
+
+
+def parent(path: str) -> str:
+    """The directory that a path lies in."""
+    return str(PurePosixPath(path).parent)
+
+
+def read_file(disk: Disk, path: str, limit_bytes: int) -> bytes:
+    """A whole small file; one that is larger than the limit is cut there, never read into memory."""
+    file = disk.open(path, "read")
+    try:
+        return file.pread(min(file.size(), limit_bytes), 0)
+    finally:
+        file.close()
+
+
+class Replacement(NamedTuple):
+    """New content for `path`, written under the name `temporary` first."""
+
+    temporary: str
+    path: str
+    pieces: Sequence[Bytes]
+
+
+def replace_files(disk: Disk, replacements: Sequence[Replacement]) -> None:
+    """Put new content in the place of each path, atomically: on return it survives a power cut.
+
+    The order is the promise: temporary → write → fsync → rename → fsync of the target directories, then
+    of the source directories. A crash leaves the old file or the new one, and at worst a temporary.
+    """
+    for temporary, _, pieces in replacements:
+        if disk.exists(temporary):
+            disk.unlink(temporary)
+        file = disk.open(temporary, "create")
+        try:
+            file.append(pieces)
+            file.fdatasync()
+        finally:
+            file.close()
+    for temporary, path, _ in replacements:
+        disk.rename(temporary, path)
+    targets = dict.fromkeys(parent(path) for _, path, _ in replacements)
+    sources = dict.fromkeys(parent(temporary) for temporary, _, _ in replacements)
+    for directory in targets | sources:
+        disk.sync_directory(directory)
+
+
+def replace_file(disk: Disk, temporary: str, path: str, pieces: Sequence[Bytes]) -> None:
+    """`replace_files` for one file."""
+    replace_files(disk, [Replacement(temporary, path, pieces)])
+
+
+def copy_file(disk: Disk, source: str, target: str, start: int = 0, end: int | None = None) -> None:
+    """Copy bytes start..end of a file into a new one, durably, in bounded memory."""
+    origin = disk.open(source, "read")
+    try:
+        copy = disk.open(target, "create")
+        try:
+            position, end = start, origin.size() if end is None else end
+            while position < end and (chunk := origin.pread(min(COPY_CHUNK_BYTES, end - position), position)):
+                copy.append([chunk])
+                position += len(chunk)
+            copy.fdatasync()
+        finally:
+            copy.close()
+    finally:
+        origin.close()
+    disk.sync_directory(parent(target))

@@ -1,0 +1,150 @@
+"""Every error that Barbicel raises on purpose.
+
+An error says what is wrong, in which file, at which byte position, and what to do about it. The fields
+are kept apart so that the edges (the command line, the wire protocols) can translate them in one place.
+"""
+
+from __future__ import annotations
+
+import errno
+
+__all__ = [
+    "BarbicelError",
+    "CorruptFile",
+    "CorruptLog",
+    "DiskError",
+    "LogClosed",
+    "LogLocked",
+    "LogStopped",
+    "NotALog",
+    "OffsetOutOfRange",
+    "OffsetsLost",
+    "QueueFull",
+    "RecordTooLarge",
+    "UnknownVersion",
+]
+
+
+class BarbicelError(Exception):
+    """The root of all errors that are Barbicel's own."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        position: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+        self.position = position
+        self.hint = hint
+
+    def __str__(self) -> str:
+        where = "" if self.path is None else f"{self.path}: "
+        if self.position is not None:
+            where = f"{where}at byte {self.position}: "
+        hint = "" if self.hint is None else f" ({self.hint})"
+        return f"{where}{self.message}{hint}"
+
+
+_DISK_HINTS = {
+    errno.ENOSPC: "the disk is full: free some space and open the log again",
+    errno.EDQUOT: "the quota is used up: free some space and open the log again",
+    errno.EROFS: "the file system is mounted read-only",
+    errno.EACCES: "the user who runs this may not do that here",
+    errno.EMFILE: "too many open files: raise the limit (ulimit -n)",
+}
+
+
+class DiskError(BarbicelError):
+    """The operating system refused a file operation; `errno` says why."""
+
+    def __init__(self, operation: str, path: str, cause: OSError) -> None:
+        super().__init__(
+            f"{operation} failed: {cause.strerror or cause}",
+            path=path,
+            hint=_DISK_HINTS.get(cause.errno or 0),
+        )
+        self.operation = operation
+        self.errno = cause.errno
+
+
+class CorruptFile(BarbicelError):
+    """Bytes that a file's format does not allow."""
+
+
+class UnknownVersion(CorruptFile):
+    """A sound file of a version that this program does not know. Nothing may be repaired in it."""
+
+
+class NotALog(BarbicelError):
+    """The directory does not hold a Keratin log."""
+
+
+class LogLocked(BarbicelError):
+    """Another process, or another object in this one, has the log open."""
+
+
+class LogClosed(BarbicelError):
+    """The log was closed."""
+
+
+class LogStopped(BarbicelError):
+    """The log takes no writes: a write or a sync failed, or it is open for reading only."""
+
+
+class QueueFull(BarbicelError):
+    """The writer's queue has no room and the caller did not want to wait."""
+
+
+class RecordTooLarge(BarbicelError):
+    """A record exceeds what the log accepts."""
+
+
+class OffsetOutOfRange(BarbicelError):
+    """The offset is below the log's start or not written yet."""
+
+    def __init__(self, offset: int, start_offset: int, end_offset: int, path: str) -> None:
+        super().__init__(
+            f"offset {offset} is outside of the log's range {start_offset}..{end_offset}", path=path
+        )
+        self.offset = offset
+        self.start_offset = start_offset
+        self.end_offset = end_offset
+
+
+class CorruptLog(BarbicelError):
+    """Damage where a torn tail is impossible. Offsets first_offset up to end_offset are unreadable."""
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        first_offset: int,
+        end_offset: int,
+        path: str,
+        position: int | None = None,
+    ) -> None:
+        super().__init__(
+            f"{reason}; offsets {first_offset} to {end_offset - 1} are unreadable",
+            path=path,
+            position=position,
+            hint="see 'barbicel log verify --deep'",
+        )
+        self.first_offset = first_offset
+        self.end_offset = end_offset
+
+
+class OffsetsLost(BarbicelError):
+    """The offsets were lost to damage, and a repair has written that down in the log."""
+
+    def __init__(self, first_offset: int, end_offset: int, path: str) -> None:
+        super().__init__(
+            f"offsets {first_offset} to {end_offset - 1} were lost to damage and given up by a repair",
+            path=path,
+        )
+        self.first_offset = first_offset
+        self.end_offset = end_offset

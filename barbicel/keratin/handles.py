@@ -1,0 +1,112 @@
+"""Open segment files for reading: a bounded number, the least recently used closed first."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from barbicel.disk import Disk, File
+from barbicel.errors import CorruptFile, DiskError
+from barbicel.keratin.examine import read_log_header
+from barbicel.keratin.index import SparseIndex
+from barbicel.keratin.indexes import read_index, read_time_index
+from barbicel.keratin.layout import Layout
+from barbicel.keratin.time_index import TimeIndex
+
+__all__ = ["SegmentHandle", "SegmentHandles"]
+
+
+class SegmentHandle:
+    """A segment file that is open for reading. Its header was checked; its indexes are read when needed.
+
+    An index file that is of no use reads as an empty index: then reading starts at the front.
+    """
+
+    def __init__(self, disk: Disk, layout: Layout, base_offset: int) -> None:
+        self._disk = disk
+        self._layout = layout
+        self._index: SparseIndex | None = None
+        self._times: TimeIndex | None = None
+        # Derived from the records after an entry led astray; then it is used instead of any other.
+        self.rebuilt_index: SparseIndex | None = None
+        self.base_offset = base_offset
+        self.users = 0
+        self.is_dropped = False
+        self.file: File = disk.open(layout.log(base_offset), "read")
+        try:
+            read_log_header(self.file, base_offset)
+        except BaseException:
+            self.file.close()
+            raise
+
+    @property
+    def index(self) -> SparseIndex:
+        if self._index is None:
+            try:
+                self._index = read_index(self._disk, self._layout, self.base_offset)
+            except (CorruptFile, DiskError):
+                self._index = SparseIndex(self.base_offset)
+        return self._index
+
+    @property
+    def times(self) -> TimeIndex:
+        if self._times is None:
+            try:
+                self._times = read_time_index(self._disk, self._layout, self.base_offset)
+            except (CorruptFile, DiskError):
+                self._times = TimeIndex(self.base_offset)
+        return self._times
+
+
+class SegmentHandles:
+    """At most `limit` idle handles; one in use is closed only after its last user is done."""
+
+    def __init__(self, disk: Disk, layout: Layout, limit: int) -> None:
+        self._disk = disk
+        self._layout = layout
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._open: OrderedDict[int, SegmentHandle] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def drop(self, base_offset: int) -> None:
+        """Forget a segment whose file is about to go."""
+        with self._lock:
+            handle = self._open.pop(base_offset, None)
+            if handle is not None:
+                self._retire(handle)
+
+    def close(self) -> None:
+        with self._lock:
+            while self._open:
+                self._retire(self._open.popitem()[1])
+
+    def acquire(self, base_offset: int) -> SegmentHandle:
+        """A handle to be given back by `release`.
+
+        Raises DiskError if the file cannot be opened, CorruptFile if its header is damaged.
+        """
+        with self._lock:
+            handle = self._open.get(base_offset)
+            if handle is None:
+                handle = SegmentHandle(self._disk, self._layout, base_offset)
+                self._open[base_offset] = handle
+                if len(self._open) > self._limit:
+                    self._retire(self._open.popitem(last=False)[1])
+            else:
+                self._open.move_to_end(base_offset)
+            handle.users += 1
+            return handle
+
+    def release(self, handle: SegmentHandle) -> None:
+        with self._lock:
+            handle.users -= 1
+            if handle.is_dropped and not handle.users:
+                handle.file.close()
+
+    def _retire(self, handle: SegmentHandle) -> None:
+        handle.is_dropped = True
+        if not handle.users:
+            handle.file.close()

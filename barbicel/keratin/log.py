@@ -1,0 +1,486 @@
+"""A log: records in, by offset and by time out again, across crashes.
+
+One object owns a log's directory (its lock says so). Everything that changes it is serialised by one
+mutex; readers take the current View and never wait. What is durable when, in the order it happens:
+
+- append: written, synced (if asked for), shown to readers, answered;
+- roll: the old segment cut to its length and synced, the new one created, the manifest replaced;
+- checkpoint: records synced, indexes replaced, the manifest replaced, which vouches for them;
+- trim: the manifest replaced, then the files unlinked.
+
+A failed write or sync stops the log: nothing is tried again, and opening it anew recovers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import TracebackType
+
+from barbicel.clock import Clock, wall_clock_ms
+from barbicel.codecs.keratin_format import (
+    LOG_HEADER_BYTES,
+    FileHeader,
+    Manifest,
+    Record,
+    SealedSegment,
+)
+from barbicel.disk import Disk, Lock, RealDisk
+from barbicel.errors import CorruptFile, DiskError, LogClosed, LogStopped, NotALog, OffsetOutOfRange
+from barbicel.keratin.handles import SegmentHandles
+from barbicel.keratin.indexes import SegmentIndexes
+from barbicel.keratin.layout import Layout
+from barbicel.keratin.manifest import read_manifest, write_manifest
+from barbicel.keratin.plan import Damage, RecoveryPlan
+from barbicel.keratin.reader import Reader
+from barbicel.keratin.records import Ack, Appended, NewRecord, check_records
+from barbicel.keratin.recovery import plan_recovery
+from barbicel.keratin.repair import apply_plan, manifest_of
+from barbicel.keratin.retention import (
+    RetentionRules,
+    count_below,
+    count_expired,
+    count_over_size,
+)
+from barbicel.keratin.segment import ActiveSegment
+from barbicel.keratin.settings import LogSettings
+from barbicel.keratin.time_index import TimeHit
+from barbicel.keratin.time_search import TimeSearch
+from barbicel.keratin.view import View
+
+__all__ = ["Log"]
+
+
+class Log:
+    """Use `Log.open`. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        found: RecoveryPlan,
+        recovered: RecoveryPlan,
+        clock: Clock,
+        lock: Lock | None,
+    ) -> None:
+        self._disk = disk
+        self._layout = recovered.layout
+        self._settings = recovered.settings
+        self._clock = clock
+        self._lock = lock
+        self._mutex = threading.RLock()
+        self._stopped: Exception | None = None
+        self._manifest = recovered.manifest or manifest_of(recovered, clock())
+        self._active: ActiveSegment | None = None
+        self._synced_offset = recovered.next_offset
+        self._bytes_since_checkpoint = 0
+        self.path = recovered.layout.root
+        # What was found when the log was opened, before anything was done about it.
+        self.found = found
+        last = recovered.segments[-1]
+        indexes = last.indexes or SegmentIndexes(last.base_offset, recovered.settings.index_stride_bytes)
+        if lock is not None and not recovered.damage:
+            self._active = ActiveSegment(
+                disk,
+                self._layout,
+                self._settings,
+                FileHeader(last.base_offset, last.created_ts_ms),
+                indexes,
+                next_offset=last.end_offset,
+                end_position=last.end_position,
+            )
+        self._view = View(
+            tuple(segment.sealed for segment in recovered.segments[:-1]),
+            last.base_offset,
+            indexes,
+            recovered.log_start_offset,
+            last.end_offset,
+            last.end_position,
+        )
+        self._handles = SegmentHandles(disk, self._layout, self._settings.max_open_segments)
+        self._reader = Reader(
+            self._layout, self._handles, lambda: self._view, self._settings.index_stride_bytes
+        )
+        self._times = TimeSearch(self._reader)
+
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        *,
+        disk: Disk | None = None,
+        settings: LogSettings | None = None,
+        clock: Clock = wall_clock_ms,
+        read_only: bool = False,
+    ) -> Log:
+        """Open a log, creating it if there is none, and recover what a crash left behind.
+
+        If offsets are lost to damage nothing is changed: the log opens for reading what is sound, `damage`
+        says what is not, and appends are refused until a repair. With `read_only` nothing is changed in
+        any case and no lock is taken. Raises LogLocked, DiskError, UnknownVersion, NotALog.
+        """
+        disk = disk or RealDisk()
+        layout = Layout(path)
+        lock = None
+        if not read_only:
+            disk.make_directory(path)
+            lock = disk.lock(layout.lock)
+        try:
+            found = plan_recovery(disk, layout, settings or _settings_of(disk, layout))
+            if read_only and found.is_fresh:
+                raise NotALog("there is no log in this directory", path=path)
+            may_change = lock is not None and not found.damage
+            recovered = apply_plan(disk, found, clock()) if may_change else found
+            return cls(disk, found, recovered, clock, lock)
+        except BaseException:
+            if lock is not None:
+                lock.release()
+            raise
+
+    # --- what it is ---------------------------------------------------------------------------------
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that can be read."""
+        return self._view.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The offset behind the last one that can be read."""
+        return self._view.end_offset
+
+    @property
+    def segments(self) -> tuple[SealedSegment, ...]:
+        return self._view.segments
+
+    @property
+    def open_handles(self) -> int:
+        """Files that are open for reading."""
+        return len(self._handles)
+
+    @property
+    def damage(self) -> tuple[Damage, ...]:
+        """What was found damaged when the log was opened."""
+        return self.found.damage
+
+    @property
+    def settings(self) -> LogSettings:
+        return self._settings
+
+    # --- reading ------------------------------------------------------------------------------------
+
+    def fetch(self, offset: int) -> Record:
+        """The record that contains the offset. Raises OffsetOutOfRange, CorruptLog, OffsetsLost."""
+        return self._reader.fetch(offset)
+
+    def scan(
+        self, from_offset: int, *, max_bytes: int | None = None, max_records: int | None = None
+    ) -> Iterator[Record]:
+        """See Reader.scan."""
+        return self._reader.scan(from_offset, max_bytes=max_bytes, max_records=max_records)
+
+    def offset_for_time(self, timestamp_ms: int) -> TimeHit | None:
+        """The first record whose timestamp is not below the given one."""
+        return self._times.first_at_or_after(self._view, timestamp_ms)
+
+    # --- appending ----------------------------------------------------------------------------------
+
+    def append(self, records: Sequence[NewRecord], ack: Ack = Ack.AFTER_FSYNC) -> Appended:
+        """Append in the calling thread; on return the records are as safe as `ack` says.
+
+        Records that do not fit one segment are split at its end: if that fails midway, the first of them
+        may be found after recovery. Within one segment it is all or nothing.
+        """
+        self.check(records)
+        with self._mutex:
+            appended = self.write(records)
+            if ack is Ack.AFTER_WRITE:
+                self.publish()
+            else:
+                self.sync()
+            self.checkpoint_if_due()
+        return appended
+
+    def check(self, records: Sequence[NewRecord]) -> int:
+        """Their bytes in the log. Raises if one of them can never be stored."""
+        return check_records(records, self._settings.max_record_bytes, self.path)
+
+    def write(self, records: Sequence[NewRecord]) -> Appended:
+        """The first half of an append: written, not yet shown to readers, not durable.
+
+        The records must have passed `check`. On an error the log stops.
+        """
+        with self._mutex:
+            active = self._writable()
+            base_offset = active.next_offset
+            with self._stopping():
+                self._mark_unclean()
+                taken = 0
+                while taken < len(records):
+                    active = self._active_for(records[taken])
+                    start = active.end_position
+                    taken += active.append(records, taken, self._clock())
+                    self._bytes_since_checkpoint += active.end_position - start
+            return Appended(base_offset, active.next_offset - base_offset)
+
+    def publish(self) -> None:
+        """Show readers all that was written."""
+        with self._mutex:
+            active = self._writable()
+            self._view = self._view._replace(end_offset=active.next_offset, end_position=active.end_position)
+
+    def sync(self) -> None:
+        """Make all that was written durable, then show it to readers."""
+        with self._mutex:
+            active = self._writable()
+            if self._synced_offset < active.next_offset:
+                with self._stopping():
+                    active.sync()
+                self._synced_offset = active.next_offset
+            self.publish()
+
+    @property
+    def unsynced_offsets(self) -> int:
+        """How many offsets a power cut would take."""
+        active = self._active
+        return 0 if active is None else active.next_offset - self._synced_offset
+
+    def is_synced(self, appended: Appended) -> bool:
+        """Whether an append survives a power cut."""
+        return appended.base_offset + appended.count <= self._synced_offset
+
+    @property
+    def room_bytes(self) -> int:
+        """How many bytes fit into the segment that is active now."""
+        active = self._active
+        return 0 if active is None else self._settings.segment_max_bytes - active.end_position
+
+    def checkpoint_if_due(self) -> None:
+        """Let the manifest vouch for what was synced, if enough has come together."""
+        with self._mutex:
+            if self._bytes_since_checkpoint >= self._settings.checkpoint_bytes:
+                self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Sync, and let the manifest vouch for all of it: recovery will begin behind it."""
+        with self._mutex:
+            self.sync()
+            with self._stopping():
+                self._writable().write_indexes()
+                self._replace_manifest(next_offset=self._synced_offset)
+
+    def roll(self) -> None:
+        """Seal the active segment, if it holds records, and begin a new one."""
+        with self._mutex:
+            active = self._writable()
+            if active.is_empty:
+                return
+            with self._stopping():
+                self._mark_unclean()
+                self._roll(active)
+
+    def roll_if_due(self) -> None:
+        """Seal the active segment if it has reached its age."""
+        with self._mutex:
+            if self._writable().is_too_old(self._clock()):
+                self.roll()
+
+    def _active_for(self, record: NewRecord) -> ActiveSegment:
+        active = self._writable()
+        if not active.has_room(record.size, record.span) or active.is_too_old(self._clock()):
+            return self._roll(active)
+        return active
+
+    def _roll(self, active: ActiveSegment) -> ActiveSegment:
+        sealed = active.seal()
+        self._synced_offset = active.next_offset
+        header = FileHeader(active.next_offset, self._clock())
+        fresh = ActiveSegment.create(self._disk, self._layout, self._settings, header)
+        self._replace_manifest(
+            active_base_offset=fresh.base_offset,
+            next_offset=fresh.base_offset,
+            segments=(*self._manifest.segments, sealed),
+        )
+        self._active = fresh
+        self._view = self._view._replace(
+            segments=self._manifest.segments,
+            active_base_offset=fresh.base_offset,
+            active_indexes=fresh.indexes,
+            end_offset=fresh.base_offset,
+            end_position=LOG_HEADER_BYTES,
+        )
+        return fresh
+
+    def _mark_unclean(self) -> None:
+        """The manifest must not claim a clean stop once there may be records that it does not know."""
+        if self._manifest.clean_shutdown:
+            self._replace_manifest()
+
+    def _replace_manifest(self, *, clean_shutdown: bool = False, **changes: object) -> None:
+        settings = self._settings
+        manifest: Manifest = self._manifest.but(
+            segment_max_bytes=settings.segment_max_bytes,
+            index_stride_bytes=settings.index_stride_bytes,
+            max_open_segments=settings.max_open_segments,
+            clean_shutdown=clean_shutdown,
+            **changes,
+        )
+        write_manifest(self._disk, self._layout, manifest)
+        self._manifest = manifest
+        if "next_offset" in changes:
+            self._bytes_since_checkpoint = 0
+
+    # --- trimming -----------------------------------------------------------------------------------
+
+    def truncate_before(self, offset: int) -> int:
+        """Give up everything below the offset; returns the new start of the log.
+
+        Segments go as a whole; what is left of one that the offset lies in can no longer be read.
+        """
+        with self._mutex:
+            view = self._view
+            if offset > view.end_offset:
+                raise OffsetOutOfRange(offset, view.start_offset, view.end_offset, self.path)
+            if offset <= view.start_offset:
+                return view.start_offset
+            if offset == view.end_offset:
+                self.roll()  # so that the active segment's bytes can go too
+            elif offset > self._synced_offset:
+                self.sync()
+            dropped = self._trim(offset, count_below(self._view.segments, offset))
+        self._unlink(dropped)
+        return offset
+
+    def retain(self, rules: RetentionRules) -> int:
+        """Drop the segments that the rules no longer keep; returns the new start of the log."""
+        with self._mutex:
+            oldest_kept_ms = 0 if rules.max_age_ms is None else self._clock() - rules.max_age_ms
+            if self._active_is_older(oldest_kept_ms):
+                self.roll()
+            view = self._view
+            count = count_expired(view.segments, oldest_kept_ms, self._max_timestamp_ms)
+            if rules.max_bytes is not None:
+                active_bytes = view.end_position
+                count = max(count, count_over_size(view.segments, active_bytes, rules.max_bytes))
+            if not count:
+                return view.start_offset
+            start = max(view.start_offset, view.segments[count - 1].end_offset)
+            dropped = self._trim(start, count)
+        self._unlink(dropped)
+        return start
+
+    def _active_is_older(self, oldest_kept_ms: int) -> bool:
+        active = self._writable()
+        return not active.is_empty and active.indexes.max_timestamp_ms < oldest_kept_ms
+
+    def _max_timestamp_ms(self, segment: SealedSegment) -> int:
+        return self._times.max_timestamp_ms(self._view.stretch_at(segment.base_offset))
+
+    def _trim(self, start_offset: int, count: int) -> tuple[SealedSegment, ...]:
+        self._writable()
+        dropped, kept = self._manifest.segments[:count], self._manifest.segments[count:]
+        with self._stopping():
+            self._replace_manifest(
+                log_start_offset=start_offset, segments=kept, next_offset=self._synced_offset
+            )
+        self._view = self._view._replace(segments=kept, start_offset=start_offset)
+        return dropped
+
+    def _unlink(self, dropped: Sequence[SealedSegment]) -> None:
+        """The oldest first, so that a crash leaves no gap. The manifest has forgotten them already."""
+        for segment in dropped:
+            base = segment.base_offset
+            self._handles.drop(base)
+            self._times.forget(base)
+            for path in (
+                self._layout.log(base),
+                self._layout.index(base),
+                self._layout.time_index(base),
+            ):
+                self._disk.unlink(path)
+        if dropped:
+            self._disk.sync_directory(self._layout.segments)
+
+    # --- ending -------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Make everything durable, say so in the manifest and let go of the directory."""
+        with self._mutex:
+            if isinstance(self._stopped, LogClosed):
+                return
+            try:
+                if self._active is not None:
+                    self._settle(self._active)
+            finally:
+                self._stopped = LogClosed("the log was closed", path=self.path)
+                self._handles.close()
+                if self._active is not None:
+                    self._active.close()
+                if self._lock is not None:
+                    self._lock.release()
+
+    def _settle(self, active: ActiveSegment) -> None:
+        if self._stopped is None and not self._manifest.clean_shutdown:
+            active.settle()
+            self._replace_manifest(clean_shutdown=True, next_offset=active.next_offset)
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- failing ------------------------------------------------------------------------------------
+
+    def _writable(self) -> ActiveSegment:
+        if isinstance(self._stopped, LogClosed):
+            raise self._stopped
+        if self._stopped is not None:
+            raise LogStopped(
+                f"takes no writes since this failed: {self._stopped}",
+                path=self.path,
+                hint="open the log again to recover",
+            )
+        if self._active is None:
+            raise LogStopped("opened for reading only" + self._damage_text(), path=self.path)
+        return self._active
+
+    def _damage_text(self) -> str:
+        if not self.damage:
+            return ""
+        lost = ", ".join(f"{item.first_offset} to {item.end_offset - 1}" for item in self.damage)
+        return f", because offsets {lost} are damaged; see 'barbicel log repair'"
+
+    @contextmanager
+    def _stopping(self) -> Iterator[None]:
+        """Any failure in here stops the log, and what was not answered is taken back if that is possible.
+
+        It is never written or synced again here: after a failed fsync the page cache cannot be trusted.
+        """
+        try:
+            yield
+        except BaseException as error:
+            self._stopped = error if isinstance(error, Exception) else RuntimeError(repr(error))
+            view, active = self._view, self._active
+            if active is not None and active.base_offset == view.active_base_offset:
+                with suppress(DiskError):
+                    active.cut_back(view.end_position)
+            raise
+
+
+def _settings_of(disk: Disk, layout: Layout) -> LogSettings:
+    """The settings that the log was last used with."""
+    try:
+        manifest = read_manifest(disk, layout)
+        return LogSettings(
+            segment_max_bytes=manifest.segment_max_bytes,
+            index_stride_bytes=manifest.index_stride_bytes,
+            max_open_segments=manifest.max_open_segments,
+        )
+    except (CorruptFile, DiskError, ValueError):
+        return LogSettings()

@@ -1,0 +1,47 @@
+"""The manifest on the disk: read with every check, replaced atomically."""
+
+from __future__ import annotations
+
+from barbicel.codecs.keratin_format import Manifest, decode_manifest, encode_manifest
+from barbicel.disk import Disk, read_file, replace_file
+from barbicel.errors import CorruptFile
+from barbicel.keratin.layout import Layout
+
+__all__ = ["read_manifest", "write_manifest"]
+
+# Two million segments; a larger file is no manifest.
+MAX_MANIFEST_BYTES = 64 << 20
+
+
+def read_manifest(disk: Disk, layout: Layout) -> Manifest:
+    """Raises CorruptFile, naming the file, unless it is whole and does not contradict itself."""
+    try:
+        manifest = decode_manifest(read_file(disk, layout.manifest, MAX_MANIFEST_BYTES))
+        _check_consistency(manifest)
+    except CorruptFile as error:
+        error.path = layout.manifest
+        raise
+    return manifest
+
+
+def _check_consistency(manifest: Manifest) -> None:
+    expected = manifest.segments[0].base_offset if manifest.segments else manifest.active_base_offset
+    first_base = expected
+    for segment in manifest.segments:
+        if segment.base_offset != expected or segment.last_offset < segment.base_offset:
+            raise CorruptFile(
+                f"segment {segment.base_offset}..{segment.last_offset} does not follow {expected}"
+            )
+        expected = segment.end_offset
+    if manifest.active_base_offset != expected or manifest.next_offset < expected:
+        raise CorruptFile(
+            f"active base {manifest.active_base_offset} and next offset {manifest.next_offset}"
+            f" do not follow {expected}"
+        )
+    if not first_base <= manifest.log_start_offset <= manifest.next_offset:
+        raise CorruptFile(f"log start {manifest.log_start_offset} lies outside of the log")
+
+
+def write_manifest(disk: Disk, layout: Layout, manifest: Manifest) -> None:
+    """On return the new manifest survives a power cut. Everything below its next_offset must already."""
+    replace_file(disk, layout.new_manifest, layout.manifest, [encode_manifest(manifest)])

@@ -1,0 +1,150 @@
+"""The vocabulary of recovery: what was found in a log's directory and what is to be done about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from barbicel.codecs.keratin_format import Manifest, SealedSegment
+from barbicel.keratin.examine import Run
+from barbicel.keratin.indexes import SegmentIndexes
+from barbicel.keratin.layout import Layout
+from barbicel.keratin.settings import LogSettings
+
+__all__ = ["Damage", "RecoveryPlan", "SegmentPlan", "Torn"]
+
+
+class Damage(NamedTuple):
+    """Offsets first_offset up to end_offset are not readable. If the two are equal no offset is lost, only
+    the file is not as it should be."""
+
+    path: str
+    position: int | None
+    first_offset: int
+    end_offset: int
+    reason: str
+
+
+class Torn(NamedTuple):
+    """What a crash left behind the last sound record, to be cut off and kept aside."""
+
+    position: int
+    end_position: int
+    reason: str
+    whole_records: tuple[Run, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPlan:
+    """One segment: what it holds, and what has to be done with it."""
+
+    base_offset: int
+    end_offset: int
+    end_position: int
+    idx_bytes: int = 0
+    created_ts_ms: int = 0
+    # None: there is no such file.
+    file_bytes: int | None = None
+    # Set if the records were looked through; the runs are the sound stretches.
+    indexes: SegmentIndexes | None = None
+    runs: tuple[Run, ...] = ()
+    # To do, each only if set:
+    damage: tuple[Damage, ...] = ()
+    torn: Torn | None = None
+    # From this position on the records were never known to be synced.
+    rewrite_from: int | None = None
+    # Why its index files have to be written anew.
+    reindex: str | None = None
+
+    @property
+    def sealed(self) -> SealedSegment:
+        return SealedSegment(self.base_offset, self.end_offset - 1, self.end_position, self.idx_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryPlan:
+    """Everything that is to be known about a directory before anything in it is changed."""
+
+    layout: Layout
+    settings: LogSettings
+    # Whether every record was looked at.
+    deep: bool
+    # None: absent or unusable, and manifest_problem says why.
+    manifest: Manifest | None
+    manifest_problem: str | None
+    # Ascending; the last one is the active segment. Empty only for a log that does not exist yet.
+    segments: tuple[SegmentPlan, ...]
+    log_start_offset: int
+    # Files of segments that retention had given up before the crash, to be unlinked.
+    leftovers: tuple[str, ...]
+    # Files that are none of ours: reported, never touched.
+    foreign: tuple[str, ...]
+    # Evidence that earlier repairs kept.
+    asides: tuple[str, ...]
+    overlaps: tuple[Damage, ...]
+
+    @property
+    def damage(self) -> tuple[Damage, ...]:
+        return tuple(item for segment in self.segments for item in segment.damage) + self.overlaps
+
+    @property
+    def next_offset(self) -> int:
+        return self.segments[-1].end_offset if self.segments else 0
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether there is no log yet."""
+        return not self.segments
+
+    @property
+    def manifest_is_current(self) -> bool:
+        """Whether the manifest on the disk says what the segments say."""
+        manifest = self.manifest
+        return (
+            manifest is not None
+            and manifest.next_offset == self.next_offset
+            and manifest.active_base_offset == self.segments[-1].base_offset
+            and manifest.segments == tuple(segment.sealed for segment in self.segments[:-1])
+        )
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """What carrying out the plan would do, a line each, for people."""
+        if self.is_fresh:
+            return ("create an empty log",)
+        lines = [line for segment in self.segments for line in _segment_actions(self.layout, segment)]
+        lines += [f"put {item.path} aside: {item.reason}" for item in self.overlaps]
+        if self.manifest_problem is not None:
+            lines.append(f"write a new manifest: {self.manifest_problem}")
+        elif not self.manifest_is_current:
+            lines.append(f"write the manifest: the log ends at offset {self.next_offset}")
+        lines += [f"remove {path}: retention had given it up" for path in self.leftovers]
+        return tuple(lines)
+
+
+def _segment_actions(layout: Layout, segment: SegmentPlan) -> list[str]:
+    path = layout.log(segment.base_offset)
+    lines = []
+    if segment.damage:
+        lost = [
+            f"{item.first_offset} to {item.end_offset - 1}"
+            for item in segment.damage
+            if item.end_offset > item.first_offset
+        ]
+        what = f"give up offsets {', '.join(lost)}" if lost else "no offset is lost"
+        lines.append(f"replace {path}, the old file put aside: {what}")
+    elif segment.file_bytes is None:
+        lines.append(f"create {path}")
+    if segment.torn is not None:
+        torn = segment.torn
+        lines.append(
+            f"cut {path} at byte {torn.position}, {torn.end_position - torn.position} bytes kept aside:"
+            f" {torn.reason}"
+        )
+        lines += [
+            f"  with whole records of the offsets {run.first_offset} to {run.end_offset - 1}"
+            for run in torn.whole_records
+        ]
+    if segment.reindex is not None:
+        lines.append(f"write the indexes of {path} anew: {segment.reindex}")
+    return lines

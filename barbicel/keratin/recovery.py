@@ -1,0 +1,204 @@
+"""What a log's directory holds, and what has to be done before it can be used: a plan, nothing is changed.
+
+`Log.open` carries the plan out if no offset is lost by it; `barbicel log verify` prints it; a repair
+carries it out in any case. The plan depends on the files alone: the same files give the same plan. It
+looks only at what the manifest cannot vouch for, unless it is asked to look deep, so that its time does
+not grow with the log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from barbicel.codecs.keratin_format import (
+    LOG_HEADER_BYTES,
+    Manifest,
+    SealedSegment,
+    parse_segment_name,
+    segment_name,
+)
+from barbicel.disk import Disk
+from barbicel.errors import CorruptFile
+from barbicel.keratin.layout import ASIDE_MARKS, Layout
+from barbicel.keratin.manifest import read_manifest
+from barbicel.keratin.plan import Damage, RecoveryPlan, SegmentPlan
+from barbicel.keratin.settings import LogSettings
+from barbicel.keratin.survey import SurveyOrder, survey_segment
+
+__all__ = ["plan_recovery"]
+
+
+def plan_recovery(disk: Disk, layout: Layout, settings: LogSettings, *, deep: bool = False) -> RecoveryPlan:
+    """Raises DiskError if something cannot be read, UnknownVersion if a newer program wrote it."""
+    manifest, manifest_problem = _try_manifest(disk, layout)
+    listing = _Listing.read(disk, layout)
+    planner = _Planner(disk, layout, settings, listing, deep)
+    if manifest is None:
+        unlisted = sorted(listing.logs)
+        start = first_base = unlisted[0] if unlisted else 0
+    else:
+        start = manifest.log_start_offset
+        first_base = _first_base(manifest)
+        unlisted = sorted(base for base in listing.logs if base >= manifest.active_base_offset)
+        planner.add_listed(manifest, unlisted)
+    planner.add_unlisted(unlisted)
+    strays = listing.all_but({segment.base_offset for segment in planner.segments})
+    # What lies below the log that a sound manifest describes was given up before the crash.
+    leftovers = [name for base, name in strays if manifest is not None and base < first_base]
+    foreign = listing.foreign + [name for _, name in strays if name not in leftovers]
+    return RecoveryPlan(
+        layout=layout,
+        settings=settings,
+        deep=deep,
+        manifest=manifest,
+        manifest_problem=manifest_problem,
+        segments=tuple(planner.segments),
+        log_start_offset=start,
+        leftovers=_paths(layout, leftovers),
+        foreign=_paths(layout, foreign),
+        asides=_paths(layout, listing.asides),
+        overlaps=tuple(planner.overlaps),
+    )
+
+
+def _try_manifest(disk: Disk, layout: Layout) -> tuple[Manifest | None, str | None]:
+    if not disk.exists(layout.manifest):
+        return None, "there is no manifest"
+    try:
+        return read_manifest(disk, layout), None
+    except CorruptFile as error:
+        return None, str(error)
+
+
+def _first_base(manifest: Manifest) -> int:
+    return manifest.segments[0].base_offset if manifest.segments else manifest.active_base_offset
+
+
+def _paths(layout: Layout, names: list[str]) -> tuple[str, ...]:
+    return tuple(f"{layout.segments}/{name}" for name in names)
+
+
+@dataclass(slots=True)
+class _Listing:
+    """The names in `segments/`, sorted out; sizes by suffix and base offset."""
+
+    sizes: dict[str, dict[int, int]] = field(default_factory=lambda: {"log": {}, "idx": {}, "tidx": {}})
+    foreign: list[str] = field(default_factory=list)
+    asides: list[str] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, disk: Disk, layout: Layout) -> _Listing:
+        listing = cls()
+        if not disk.exists(layout.segments):
+            return listing
+        for entry in disk.list(layout.segments):
+            parsed = None if entry.is_directory else parse_segment_name(entry.name)
+            if parsed is not None:
+                base_offset, suffix = parsed
+                listing.sizes[suffix][base_offset] = entry.size
+            elif any(mark in entry.name for mark in ASIDE_MARKS):
+                listing.asides.append(entry.name)
+            else:
+                listing.foreign.append(entry.name)
+        return listing
+
+    @property
+    def logs(self) -> dict[int, int]:
+        return self.sizes["log"]
+
+    def all_but(self, bases: set[int]) -> list[tuple[int, str]]:
+        """(base offset, name) of the files whose segment is not among these."""
+        return sorted(
+            (base, segment_name(base, suffix))
+            for suffix, sizes in self.sizes.items()
+            for base in sizes
+            if base not in bases
+        )
+
+
+class _Planner:
+    """Collects the segments in ascending order."""
+
+    def __init__(
+        self, disk: Disk, layout: Layout, settings: LogSettings, listing: _Listing, deep: bool
+    ) -> None:
+        self._disk = disk
+        self._layout = layout
+        self._settings = settings
+        self._listing = listing
+        self._deep = deep
+        self._synced_offset = 0
+        self.segments: list[SegmentPlan] = []
+        self.overlaps: list[Damage] = []
+
+    def add_listed(self, manifest: Manifest, unlisted: list[int]) -> None:
+        """The segments that the manifest knows, and its active one if that has no file."""
+        self._synced_offset = manifest.next_offset
+        for sealed in manifest.segments:
+            self._add_sealed(sealed)
+        if unlisted[:1] != [manifest.active_base_offset]:
+            self._add_absent_active(manifest.active_base_offset, unlisted)
+
+    def _add_sealed(self, sealed: SealedSegment) -> None:
+        """Its sizes tell whether it has to be looked at."""
+        base = sealed.base_offset
+        log_bytes = self._listing.logs.get(base)
+        if log_bytes is None:
+            self._add_missing(base, sealed.end_offset)
+        elif (
+            not self._deep
+            and log_bytes == sealed.log_bytes
+            and self._listing.sizes["idx"].get(base) == sealed.idx_bytes
+            and base in self._listing.sizes["tidx"]
+        ):
+            self.segments.append(
+                SegmentPlan(base, sealed.end_offset, log_bytes, sealed.idx_bytes, file_bytes=log_bytes)
+            )
+        else:
+            self._survey(
+                SurveyOrder(
+                    base,
+                    vouched_offset=sealed.end_offset,
+                    synced_offset=sealed.end_offset,
+                    log_bytes=sealed.log_bytes,
+                    deep=True,
+                )
+            )
+
+    def _add_absent_active(self, base: int, unlisted: list[int]) -> None:
+        """That is damage only if the segment held records."""
+        end_offset = unlisted[0] if unlisted else self._synced_offset
+        if end_offset > base:
+            self._add_missing(base, end_offset)
+        if not unlisted:
+            self.segments.append(SegmentPlan(end_offset, end_offset, LOG_HEADER_BYTES))
+
+    def _add_missing(self, base: int, end_offset: int) -> None:
+        damage = Damage(self._layout.log(base), None, base, end_offset, "the file is missing")
+        self.segments.append(SegmentPlan(base, end_offset, LOG_HEADER_BYTES, damage=(damage,)))
+
+    def add_unlisted(self, bases: list[int]) -> None:
+        """Segments that no manifest lists, in ascending order; only the last one may be torn."""
+        for number, base in enumerate(bases):
+            expected = self.segments[-1].end_offset if self.segments else base
+            if base < expected:
+                reason = f"it overlaps the segment before it, which ends at offset {expected}"
+                self.overlaps.append(Damage(self._layout.log(base), None, base, base, reason))
+                continue
+            if base > expected:
+                self._add_missing(expected, base)
+            # A segment is synced before the next one is created, so all but the last must be whole.
+            is_last = number + 1 == len(bases)
+            whole_to = self._synced_offset if is_last else bases[number + 1]
+            self._survey(
+                SurveyOrder(
+                    base,
+                    vouched_offset=max(whole_to, base),
+                    synced_offset=self._synced_offset,
+                    deep=self._deep,
+                )
+            )
+
+    def _survey(self, order: SurveyOrder) -> None:
+        stride = self._settings.index_stride_bytes
+        self.segments.append(survey_segment(self._disk, self._layout, stride, order))

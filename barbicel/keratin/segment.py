@@ -1,0 +1,162 @@
+"""The active segment: the one file of a log that records are appended to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from barbicel.codecs.keratin_format import (
+    LOG_HEADER_BYTES,
+    FileHeader,
+    SealedSegment,
+    encode_record,
+)
+from barbicel.disk import Bytes, Disk, replace_files
+from barbicel.keratin.indexes import SegmentIndexes, index_replacements
+from barbicel.keratin.layout import Layout
+from barbicel.keratin.records import NewRecord
+from barbicel.keratin.repair import create_segment
+from barbicel.keratin.settings import LogSettings
+
+__all__ = ["ActiveSegment"]
+
+PAGE_BYTES = 4096
+MAX_REL_OFFSET = (1 << 32) - 1
+
+
+class ActiveSegment:
+    """Takes records one batch at a time. Not thread-safe: the log that owns it serialises.
+
+    After a failed call it must not be used again, except for `cut_back`.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        layout: Layout,
+        settings: LogSettings,
+        header: FileHeader,
+        indexes: SegmentIndexes,
+        *,
+        next_offset: int,
+        end_position: int,
+    ) -> None:
+        self._disk = disk
+        self._layout = layout
+        self._settings = settings
+        self._header = header
+        self._file = disk.open(layout.log(header.base_offset), "write")
+        self._allocated_bytes = self._file.end
+        self._file.end = end_position
+        self.indexes = indexes
+        self.next_offset = next_offset
+        # When the first record came; after a restart its creation has to do.
+        self._first_append_ms = header.created_ts_ms
+
+    @classmethod
+    def create(cls, disk: Disk, layout: Layout, settings: LogSettings, header: FileHeader) -> ActiveSegment:
+        """A new, empty segment. On return its files survive a power cut."""
+        indexes = SegmentIndexes(header.base_offset, settings.index_stride_bytes)
+        create_segment(disk, layout, header, indexes)
+        return cls(
+            disk,
+            layout,
+            settings,
+            header,
+            indexes,
+            next_offset=header.base_offset,
+            end_position=LOG_HEADER_BYTES,
+        )
+
+    @property
+    def base_offset(self) -> int:
+        return self._header.base_offset
+
+    @property
+    def end_position(self) -> int:
+        return self._file.end
+
+    @property
+    def is_empty(self) -> bool:
+        return self.next_offset == self.base_offset
+
+    def has_room(self, size: int, span: int) -> bool:
+        """Whether a record may still go into this segment. An empty segment takes any record."""
+        return self.is_empty or self._would_fit(self._file.end, self.next_offset, size, span)
+
+    def is_too_old(self, now_ms: int) -> bool:
+        limit = self._settings.segment_max_age_ms
+        return not self.is_empty and limit is not None and now_ms - self._first_append_ms >= limit
+
+    def append(self, records: Sequence[NewRecord], first: int, now_ms: int) -> int:
+        """Write as many records as there is room for, beginning with number `first`, with one write.
+
+        Returns how many those are, at least one. They are in the file, not yet durable.
+        """
+        if self.is_empty:
+            self._first_append_ms = now_ms
+        pieces: list[Bytes] = []
+        notes: list[tuple[int, int, int, int]] = []
+        offset, start = self.next_offset, self._file.end
+        position = start
+        for record in records[first:]:
+            size = record.size
+            if notes and not self._would_fit(position, offset, size, record.span):
+                break
+            if record.stamp is not None:
+                record.stamp(offset)
+            timestamp_ms = now_ms if record.timestamp_ms is None else record.timestamp_ms
+            pieces += encode_record(offset, record.span, timestamp_ms, record.headers, record.payload)
+            notes.append((offset, position, size, timestamp_ms))
+            offset += record.span
+            position += size
+        self._preallocate(position)
+        self._file.append(pieces)
+        for note in notes:
+            self.indexes.note(*note)
+        self.next_offset = offset
+        return len(notes)
+
+    def _would_fit(self, position: int, offset: int, size: int, span: int) -> bool:
+        return (
+            position + size <= self._settings.segment_max_bytes
+            and offset + span - 1 - self.base_offset <= MAX_REL_OFFSET
+        )
+
+    def _preallocate(self, needed_bytes: int) -> None:
+        """Grow the file by its own size within bounds, in whole pages: appends rarely change its size."""
+        settings = self._settings
+        if needed_bytes <= self._allocated_bytes or not settings.preallocate_max_bytes:
+            return
+        ahead = max(settings.preallocate_min_bytes, min(needed_bytes, settings.preallocate_max_bytes))
+        wanted = max(needed_bytes, min(needed_bytes + ahead, settings.segment_max_bytes))
+        self._allocated_bytes = -(-wanted // PAGE_BYTES) * PAGE_BYTES
+        self._file.preallocate(self._allocated_bytes)
+
+    def sync(self) -> None:
+        """On return every record appended so far survives a power cut."""
+        self._file.fdatasync()
+
+    def write_indexes(self) -> None:
+        """Make the index files on the disk equal to those in memory, durably."""
+        replace_files(self._disk, index_replacements(self._layout, self._header, self.indexes))
+
+    def seal(self) -> SealedSegment:
+        """Cut the preallocation off, make log and indexes durable and close."""
+        self.settle()
+        self.close()
+        return SealedSegment(self.base_offset, self.next_offset - 1, self._file.end, self.indexes.idx_bytes)
+
+    def settle(self) -> None:
+        """Leave the files as they would be found after a clean stop, durably."""
+        if self._allocated_bytes > self._file.end:
+            self._file.truncate(self._file.end)
+            self._allocated_bytes = self._file.end
+        self._file.fdatasync()
+        self.write_indexes()
+
+    def cut_back(self, position: int) -> None:
+        """Take back what a failed call may have left behind `position`. May itself fail."""
+        self._file.truncate(position)
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,1 @@
+"""Bytes against values: goldens from the specifications, damage, and round trips."""

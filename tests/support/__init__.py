@@ -1,0 +1,1 @@
+"""What several tests stand on; above all a disk that loses power."""

@@ -1,0 +1,132 @@
+"""What only a real disk can show: other processes, short writes and reads, a kernel's errors."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from barbicel.disk import VECTOR_PIECE_BYTES, VECTOR_PIECES_MAX, Bytes, RealDisk, read_file
+from barbicel.errors import DiskError, LogLocked
+
+HOLD_A_LOCK = """
+import sys
+from barbicel.disk import RealDisk
+lock = RealDisk().lock(sys.argv[1])
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def another_process(script: str, path: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", script, path],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_lock_conflicts_between_processes_and_ends_with_kill_9(tmp_path: Path) -> None:
+    path = str(tmp_path / "LOCK")
+    with another_process(HOLD_A_LOCK, path) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "locked\n"
+        with pytest.raises(LogLocked, match=f"already open by process {process.pid} "):
+            RealDisk().lock(path)
+        process.kill()
+        process.wait()
+        RealDisk().lock(path).release()
+
+
+def test_another_process_is_locked_out(tmp_path: Path) -> None:
+    path = str(tmp_path / "LOCK")
+    lock = RealDisk().lock(path)
+    with another_process(HOLD_A_LOCK, path) as process:
+        _, errors = process.communicate("")
+    lock.release()
+    assert process.returncode == 1
+    assert f"LogLocked: {path}: already open by process {os.getpid()}" in errors
+
+
+def test_a_full_disk_is_told_with_a_hint_and_leaves_the_end() -> None:
+    file = RealDisk().open("/dev/full", "write")
+    for pieces in ([b"small"], [bytes(VECTOR_PIECE_BYTES)]):
+        with pytest.raises(DiskError) as caught:
+            file.append(pieces)
+        assert str(caught.value) == (
+            "/dev/full: write failed: No space left on device "
+            "(the disk is full: free some space and open the log again)"
+        )
+        assert file.end == 0
+    file.close()
+
+
+def _write_at_most(monkeypatch: pytest.MonkeyPatch, limit_bytes: int) -> list[int]:
+    """Let the kernel write so little at once. The answer collects what each call was given."""
+    pwrite = os.pwrite
+    given: list[int] = []
+
+    def short_pwrite(fd: int, data: Bytes, position: int) -> int:
+        given.append(len(data))
+        return pwrite(fd, bytes(data[:limit_bytes]), position)
+
+    def short_pwritev(fd: int, pieces: Sequence[Bytes], position: int) -> int:
+        return short_pwrite(fd, b"".join(pieces), position)
+
+    monkeypatch.setattr("os.pwrite", short_pwrite)
+    monkeypatch.setattr("os.pwritev", short_pwritev)
+    return given
+
+
+@pytest.mark.parametrize(
+    ("piece_bytes", "pieces", "limit_bytes"),
+    [
+        (10, 10, 7),
+        (VECTOR_PIECE_BYTES, 3, 1000),
+        (VECTOR_PIECE_BYTES, VECTOR_PIECES_MAX + 5, 100_001),
+    ],
+)
+def test_short_writes_are_continued(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    piece_bytes: int,
+    pieces: int,
+    limit_bytes: int,
+) -> None:
+    data = random.Random(3).randbytes(piece_bytes * pieces)
+    file = RealDisk().open(str(tmp_path / "a"), "create")
+    file.append([b"before"])
+    given = _write_at_most(monkeypatch, limit_bytes)
+    file.append([data[at : at + piece_bytes] for at in range(0, len(data), piece_bytes)])
+    monkeypatch.undo()
+    file.append([b"after"])
+    file.close()
+    assert len(given) >= len(data) / limit_bytes
+    assert read_file(RealDisk(), str(tmp_path / "a"), 1 << 30) == b"before" + data + b"after"
+
+
+def test_short_reads_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pread, preadv = os.pread, os.preadv
+    monkeypatch.setattr("os.pread", lambda fd, size, at: pread(fd, min(size, 3), at))
+    monkeypatch.setattr("os.preadv", lambda fd, views, at: preadv(fd, [views[0][:3]], at))
+    file = RealDisk().open(str(tmp_path / "a"), "create")
+    file.append([b"0123456789"])
+    assert (file.pread(8, 1), file.pread(100, 1)) == (b"12345678", b"123456789")
+    buffer = bytearray(12)
+    assert file.pread_into(memoryview(buffer), 1) == 9
+    assert buffer == b"123456789\0\0\0"
+    file.close()
