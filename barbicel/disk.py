@@ -114,6 +114,9 @@ class Disk(Protocol):
     def lock(self, path: str) -> Lock:
         """Lock a file (created if absent) for this opener alone, or raise LogLocked at once."""
 
+    def lock_holder(self, path: str) -> str | None:
+        """The process that holds a lock ("unknown" if it does not say), or None. Changes nothing."""
+
 
 @contextmanager
 def _naming(operation: str, path: str) -> Iterator[None]:
@@ -243,6 +246,14 @@ class RealLock:
             os.close(fd)
 
 
+def _entry(item: os.DirEntry[str]) -> Entry | None:
+    """None for a file that was unlinked since its directory was read."""
+    try:
+        return Entry(item.name, 0 if item.is_dir() else item.stat().st_size, item.is_dir())
+    except FileNotFoundError:
+        return Entry(item.name, 0, False) if item.is_symlink() else None  # a link that leads nowhere
+
+
 class RealDisk:
     """The file system of this machine."""
 
@@ -251,9 +262,7 @@ class RealDisk:
 
     def list(self, path: str) -> list[Entry]:
         with _naming("list", path), os.scandir(path) as found:
-            return sorted(
-                Entry(item.name, 0 if item.is_dir() else item.stat().st_size, item.is_dir()) for item in found
-            )
+            return sorted(entry for item in found if (entry := _entry(item)) is not None)
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)
@@ -261,13 +270,16 @@ class RealDisk:
     def make_directory(self, path: str) -> None:
         missing = []
         here = os.path.abspath(path)
-        while not os.path.isdir(here):
+        while not os.path.lexists(here):
             missing.append(here)
             here = os.path.dirname(here)
         for directory in reversed(missing):
-            with _naming("mkdir", directory), suppress(FileExistsError):
+            with _naming("mkdir", directory), suppress(FileExistsError):  # another process was faster
                 os.mkdir(directory, 0o755)
             self.sync_directory(os.path.dirname(directory))
+        if not os.path.isdir(path):
+            refused = NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            raise DiskError("mkdir", path, refused)
 
     def sync_directory(self, path: str) -> None:
         with _naming("fsync", path):
@@ -287,6 +299,25 @@ class RealDisk:
 
     def lock(self, path: str) -> RealLock:
         return RealLock(path)
+
+    def lock_holder(self, path: str) -> str | None:
+        try:
+            with _naming("open", path):
+                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except DiskError as error:
+            if error.errno == errno.ENOENT:
+                return None
+            raise
+        try:
+            # Shared, so that any number may ask at once; whoever locks in this moment is refused.
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError as cause:
+            if cause.errno not in (errno.EAGAIN, errno.EACCES):
+                raise DiskError("lock", path, cause) from cause
+            return os.pread(fd, 20, 0).decode("ascii", "replace").strip() or "unknown"
+        finally:
+            os.close(fd)
+        return None
 
 
 def parent(path: str) -> str:

@@ -11,8 +11,10 @@ import errno
 __all__ = [
     "BarbicelError",
     "CorruptFile",
+    "CorruptGroup",
     "CorruptLog",
     "DiskError",
+    "GroupStopped",
     "LogClosed",
     "LogLocked",
     "LogStopped",
@@ -148,3 +150,20 @@ class OffsetsLost(BarbicelError):
         )
         self.first_offset = first_offset
         self.end_offset = end_offset
+
+
+class CorruptGroup(BarbicelError):
+    """The files of a group are damaged: what it consumed is not known, which is not the same as nothing."""
+
+    def __init__(self, key: tuple[str, int, str], reason: str, *, path: str) -> None:
+        topic, partition, group = key
+        super().__init__(
+            f"group {group!r} of {topic}-{partition}: {reason}",
+            path=path,
+            hint="see 'barbicel group repair'",
+        )
+        self.key = key
+
+
+class GroupStopped(BarbicelError):
+    """The group takes no events: a write or a sync failed. Its state is read from its files again."""

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 
 from barbicel.disk import Disk, File
-from barbicel.errors import CorruptFile, DiskError
+from barbicel.errors import CorruptFile, DiskError, LogClosed
 from barbicel.keratin.examine import read_log_header
 from barbicel.keratin.index import SparseIndex
 from barbicel.keratin.indexes import read_index, read_time_index
@@ -67,6 +67,7 @@ class SegmentHandles:
         self._limit = limit
         self._lock = threading.Lock()
         self._open: OrderedDict[int, SegmentHandle] = OrderedDict()
+        self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._open)
@@ -80,6 +81,7 @@ class SegmentHandles:
 
     def close(self) -> None:
         with self._lock:
+            self._is_closed = True
             while self._open:
                 self._retire(self._open.popitem()[1])
 
@@ -89,6 +91,8 @@ class SegmentHandles:
         Raises DiskError if the file cannot be opened, CorruptFile if its header is damaged.
         """
         with self._lock:
+            if self._is_closed:
+                raise LogClosed("the log was closed", path=self._layout.root)
             handle = self._open.get(base_offset)
             if handle is None:
                 handle = SegmentHandle(self._disk, self._layout, base_offset)

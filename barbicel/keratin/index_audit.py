@@ -22,8 +22,6 @@ class IndexAudit:
         self._next_time = 0
         self._max_timestamp_ms = -1
         self.problem: str | None = None
-        if not offsets:
-            self.problem = "the first record is not indexed"
 
     def note(self, record: Record) -> None:
         if self.problem is None:
@@ -52,7 +50,7 @@ class IndexAudit:
 
     def _offset_problem(self, record: Record) -> str | None:
         if self._next_entry == len(self._offsets):
-            return None
+            return None if self._next_entry else "the first record is not indexed"
         entry = self._offsets[self._next_entry]
         if entry.offset > record.offset and self._next_entry:
             return None

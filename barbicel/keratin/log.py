@@ -3,7 +3,8 @@
 One object owns a log's directory (its lock says so). Everything that changes it is serialised by one
 mutex; readers take the current View and never wait. What is durable when, in the order it happens:
 
-- append: written, synced (if asked for), shown to readers, answered;
+- append: written, synced (if asked for), shown to readers, answered; one that waits for its sync is shown
+  earlier only if a later one is answered before its own;
 - roll: the old segment cut to its length and synced, the new one created, the manifest replaced;
 - checkpoint: records synced, indexes replaced, the manifest replaced, which vouches for them;
 - trim: the manifest replaced, then the files unlinked.
@@ -27,15 +28,15 @@ from barbicel.codecs.keratin_format import (
     SealedSegment,
 )
 from barbicel.disk import Disk, Lock, RealDisk
-from barbicel.errors import CorruptFile, DiskError, LogClosed, LogStopped, NotALog, OffsetOutOfRange
+from barbicel.errors import DiskError, LogClosed, LogStopped, NotALog, OffsetOutOfRange
 from barbicel.keratin.handles import SegmentHandles
 from barbicel.keratin.indexes import SegmentIndexes
 from barbicel.keratin.layout import Layout
-from barbicel.keratin.manifest import read_manifest, write_manifest
+from barbicel.keratin.manifest import settings_of, write_manifest
 from barbicel.keratin.plan import Damage, RecoveryPlan
 from barbicel.keratin.reader import Reader
 from barbicel.keratin.records import Ack, Appended, NewRecord, check_records
-from barbicel.keratin.recovery import plan_recovery
+from barbicel.keratin.recovery import plan_beside_writer, plan_recovery
 from barbicel.keratin.repair import apply_plan, manifest_of
 from barbicel.keratin.retention import (
     RetentionRules,
@@ -126,7 +127,8 @@ class Log:
             disk.make_directory(path)
             lock = disk.lock(layout.lock)
         try:
-            found = plan_recovery(disk, layout, settings or _settings_of(disk, layout))
+            plan = plan_beside_writer if read_only else plan_recovery
+            found = plan(disk, layout, settings or settings_of(disk, layout))
             if read_only and found.is_fresh:
                 raise NotALog("there is no log in this directory", path=path)
             may_change = lock is not None and not found.damage
@@ -256,10 +258,15 @@ class Log:
         return 0 if active is None else self._settings.segment_max_bytes - active.end_position
 
     def checkpoint_if_due(self) -> None:
-        """Let the manifest vouch for what was synced, if enough has come together."""
+        """Let the manifest vouch for what was synced, if enough has come together.
+
+        No append fails by it: those before are durable already, and if the disk refuses, the log stops and
+        says so to the next one.
+        """
         with self._mutex:
-            if self._bytes_since_checkpoint >= self._settings.checkpoint_bytes:
-                self.checkpoint()
+            if self._bytes_since_checkpoint >= self._settings.checkpoint_bytes and self._stopped is None:
+                with suppress(DiskError):
+                    self.checkpoint()
 
     def checkpoint(self) -> None:
         """Sync, and let the manifest vouch for all of it: recovery will begin behind it."""
@@ -268,6 +275,7 @@ class Log:
             with self._stopping():
                 self._writable().write_indexes()
                 self._replace_manifest(next_offset=self._synced_offset)
+                self._bytes_since_checkpoint = 0
 
     def roll(self) -> None:
         """Seal the active segment, if it holds records, and begin a new one."""
@@ -301,6 +309,7 @@ class Log:
             next_offset=fresh.base_offset,
             segments=(*self._manifest.segments, sealed),
         )
+        self._bytes_since_checkpoint = 0
         self._active = fresh
         self._view = self._view._replace(
             segments=self._manifest.segments,
@@ -327,8 +336,6 @@ class Log:
         )
         write_manifest(self._disk, self._layout, manifest)
         self._manifest = manifest
-        if "next_offset" in changes:
-            self._bytes_since_checkpoint = 0
 
     # --- trimming -----------------------------------------------------------------------------------
 
@@ -354,14 +361,15 @@ class Log:
     def retain(self, rules: RetentionRules) -> int:
         """Drop the segments that the rules no longer keep; returns the new start of the log."""
         with self._mutex:
-            oldest_kept_ms = 0 if rules.max_age_ms is None else self._clock() - rules.max_age_ms
-            if self._active_is_older(oldest_kept_ms):
-                self.roll()
+            count = 0
+            if rules.max_age_ms is not None:
+                oldest_kept_ms = self._clock() - rules.max_age_ms
+                if self._active_is_older(oldest_kept_ms):
+                    self.roll()
+                count = count_expired(self._view.segments, oldest_kept_ms, self._max_timestamp_ms)
             view = self._view
-            count = count_expired(view.segments, oldest_kept_ms, self._max_timestamp_ms)
             if rules.max_bytes is not None:
-                active_bytes = view.end_position
-                count = max(count, count_over_size(view.segments, active_bytes, rules.max_bytes))
+                count = max(count, count_over_size(view.segments, view.end_position, rules.max_bytes))
             if not count:
                 return view.start_offset
             start = max(view.start_offset, view.segments[count - 1].end_offset)
@@ -379,10 +387,10 @@ class Log:
     def _trim(self, start_offset: int, count: int) -> tuple[SealedSegment, ...]:
         self._writable()
         dropped, kept = self._manifest.segments[:count], self._manifest.segments[count:]
+        # The log cannot start beyond what is vouched for; all below the start was synced by the caller.
+        next_offset = max(self._manifest.next_offset, start_offset)
         with self._stopping():
-            self._replace_manifest(
-                log_start_offset=start_offset, segments=kept, next_offset=self._synced_offset
-            )
+            self._replace_manifest(log_start_offset=start_offset, segments=kept, next_offset=next_offset)
         self._view = self._view._replace(segments=kept, start_offset=start_offset)
         return dropped
 
@@ -453,8 +461,7 @@ class Log:
     def _damage_text(self) -> str:
         if not self.damage:
             return ""
-        lost = ", ".join(f"{item.first_offset} to {item.end_offset - 1}" for item in self.damage)
-        return f", because offsets {lost} are damaged; see 'barbicel log repair'"
+        return f", because it is damaged ({'; '.join(map(str, self.damage))}); see 'barbicel log repair'"
 
     @contextmanager
     def _stopping(self) -> Iterator[None]:
@@ -471,16 +478,3 @@ class Log:
                 with suppress(DiskError):
                     active.cut_back(view.end_position)
             raise
-
-
-def _settings_of(disk: Disk, layout: Layout) -> LogSettings:
-    """The settings that the log was last used with."""
-    try:
-        manifest = read_manifest(disk, layout)
-        return LogSettings(
-            segment_max_bytes=manifest.segment_max_bytes,
-            index_stride_bytes=manifest.index_stride_bytes,
-            max_open_segments=manifest.max_open_segments,
-        )
-    except (CorruptFile, DiskError, ValueError):
-        return LogSettings()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from barbicel.codecs.keratin_format import Manifest, decode_manifest, encode_manifest
 from barbicel.disk import Disk, read_file, replace_file
-from barbicel.errors import CorruptFile
+from barbicel.errors import CorruptFile, DiskError
 from barbicel.keratin.layout import Layout
+from barbicel.keratin.settings import LogSettings
 
-__all__ = ["read_manifest", "write_manifest"]
+__all__ = ["read_manifest", "settings_of", "write_manifest"]
 
 # Two million segments; a larger file is no manifest.
 MAX_MANIFEST_BYTES = 64 << 20
@@ -45,3 +46,16 @@ def _check_consistency(manifest: Manifest) -> None:
 def write_manifest(disk: Disk, layout: Layout, manifest: Manifest) -> None:
     """On return the new manifest survives a power cut. Everything below its next_offset must already."""
     replace_file(disk, layout.new_manifest, layout.manifest, [encode_manifest(manifest)])
+
+
+def settings_of(disk: Disk, layout: Layout) -> LogSettings:
+    """The settings that the log was last used with, the defaults if its manifest does not say."""
+    try:
+        manifest = read_manifest(disk, layout)
+        return LogSettings(
+            segment_max_bytes=manifest.segment_max_bytes,
+            index_stride_bytes=manifest.index_stride_bytes,
+            max_open_segments=manifest.max_open_segments,
+        )
+    except (CorruptFile, DiskError, ValueError):
+        return LogSettings()

@@ -24,6 +24,13 @@ class Damage(NamedTuple):
     end_offset: int
     reason: str
 
+    def __str__(self) -> str:
+        lost = "no offset is lost"
+        if self.end_offset > self.first_offset:
+            lost = f"offsets {self.first_offset} to {self.end_offset - 1} are lost"
+        where = self.path if self.position is None else f"{self.path} at byte {self.position}"
+        return f"{where}: {self.reason}, {lost}"
+
 
 class Torn(NamedTuple):
     """What a crash left behind the last sound record, to be cut off and kept aside."""
@@ -55,6 +62,11 @@ class SegmentPlan:
     rewrite_from: int | None = None
     # Why its index files have to be written anew.
     reindex: str | None = None
+
+    @property
+    def has_excess(self) -> bool:
+        """Whether the file goes on behind the last sound record."""
+        return self.file_bytes is not None and self.file_bytes > self.end_position
 
     @property
     def sealed(self) -> SealedSegment:
@@ -112,7 +124,11 @@ class RecoveryPlan:
         """What carrying out the plan would do, a line each, for people."""
         if self.is_fresh:
             return ("create an empty log",)
-        lines = [line for segment in self.segments for line in _segment_actions(self.layout, segment)]
+        lines = [
+            line
+            for segment in self.segments
+            for line in _segment_actions(self.layout, segment, is_active=segment is self.segments[-1])
+        ]
         lines += [f"put {item.path} aside: {item.reason}" for item in self.overlaps]
         if self.manifest_problem is not None:
             lines.append(f"write a new manifest: {self.manifest_problem}")
@@ -122,9 +138,11 @@ class RecoveryPlan:
         return tuple(lines)
 
 
-def _segment_actions(layout: Layout, segment: SegmentPlan) -> list[str]:
+def _segment_actions(layout: Layout, segment: SegmentPlan, *, is_active: bool) -> list[str]:
     path = layout.log(segment.base_offset)
     lines = []
+    if segment.has_excess and segment.torn is None and not segment.damage and not is_active:
+        lines.append(f"cut {path} to {segment.end_position} bytes: zeros behind a sealed segment")
     if segment.damage:
         lost = [
             f"{item.first_offset} to {item.end_offset - 1}"
@@ -132,7 +150,8 @@ def _segment_actions(layout: Layout, segment: SegmentPlan) -> list[str]:
             if item.end_offset > item.first_offset
         ]
         what = f"give up offsets {', '.join(lost)}" if lost else "no offset is lost"
-        lines.append(f"replace {path}, the old file put aside: {what}")
+        old = "" if segment.file_bytes is None else ", the old file put aside"
+        lines.append(f"replace {path}{old}: {what}")
     elif segment.file_bytes is None:
         lines.append(f"create {path}")
     if segment.torn is not None:

@@ -8,9 +8,12 @@ not grow with the log.
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass, field
 
 from barbicel.codecs.keratin_format import (
+    INDEX_ENTRY,
+    INDEX_HEADER_BYTES,
     LOG_HEADER_BYTES,
     Manifest,
     SealedSegment,
@@ -18,14 +21,18 @@ from barbicel.codecs.keratin_format import (
     segment_name,
 )
 from barbicel.disk import Disk
-from barbicel.errors import CorruptFile
+from barbicel.errors import CorruptFile, DiskError
+from barbicel.keratin.indexes import read_index
 from barbicel.keratin.layout import ASIDE_MARKS, Layout
 from barbicel.keratin.manifest import read_manifest
 from barbicel.keratin.plan import Damage, RecoveryPlan, SegmentPlan
 from barbicel.keratin.settings import LogSettings
 from barbicel.keratin.survey import SurveyOrder, survey_segment
 
-__all__ = ["plan_recovery"]
+__all__ = ["plan_beside_writer", "plan_recovery"]
+
+# A log in use changes under our eyes: what looks like damage is believed when it is seen this often.
+LOOKS_AT_A_LOG_IN_USE = 3
 
 
 def plan_recovery(disk: Disk, layout: Layout, settings: LogSettings, *, deep: bool = False) -> RecoveryPlan:
@@ -34,7 +41,8 @@ def plan_recovery(disk: Disk, layout: Layout, settings: LogSettings, *, deep: bo
     listing = _Listing.read(disk, layout)
     planner = _Planner(disk, layout, settings, listing, deep)
     if manifest is None:
-        unlisted = sorted(listing.logs)
+        # A filled index without its log says that there was a segment.
+        unlisted = sorted(listing.logs.keys() | listing.orphans())
         start = first_base = unlisted[0] if unlisted else 0
     else:
         start = manifest.log_start_offset
@@ -42,7 +50,8 @@ def plan_recovery(disk: Disk, layout: Layout, settings: LogSettings, *, deep: bo
         unlisted = sorted(base for base in listing.logs if base >= manifest.active_base_offset)
         planner.add_listed(manifest, unlisted)
     planner.add_unlisted(unlisted)
-    strays = listing.all_but({segment.base_offset for segment in planner.segments})
+    known = {segment.base_offset for segment in planner.segments} | planner.overlapping
+    strays = listing.all_but(known)
     # What lies below the log that a sound manifest describes was given up before the crash.
     leftovers = [name for base, name in strays if manifest is not None and base < first_base]
     foreign = listing.foreign + [name for _, name in strays if name not in leftovers]
@@ -59,6 +68,26 @@ def plan_recovery(disk: Disk, layout: Layout, settings: LogSettings, *, deep: bo
         asides=_paths(layout, listing.asides),
         overlaps=tuple(planner.overlaps),
     )
+
+
+def plan_beside_writer(
+    disk: Disk, layout: Layout, settings: LogSettings, *, deep: bool = False
+) -> RecoveryPlan:
+    """As `plan_recovery`, for a log that another process may be writing to.
+
+    Retention may take a file that the manifest listed when it was read, which is no damage.
+    """
+    for _ in range(LOOKS_AT_A_LOG_IN_USE - 1):
+        is_in_use = disk.lock_holder(layout.lock) is not None
+        try:
+            plan = plan_recovery(disk, layout, settings, deep=deep)
+        except DiskError as error:
+            if not is_in_use or error.errno != errno.ENOENT:
+                raise
+        else:
+            if not is_in_use or not plan.damage:
+                return plan
+    return plan_recovery(disk, layout, settings, deep=deep)
 
 
 def _try_manifest(disk: Disk, layout: Layout) -> tuple[Manifest | None, str | None]:
@@ -106,6 +135,14 @@ class _Listing:
     def logs(self) -> dict[int, int]:
         return self.sizes["log"]
 
+    def orphans(self) -> set[int]:
+        """The segments of which a filled `.idx` is left and no `.log`."""
+        return {
+            base
+            for base, size in self.sizes["idx"].items()
+            if base not in self.logs and size >= INDEX_HEADER_BYTES + INDEX_ENTRY.size
+        }
+
     def all_but(self, bases: set[int]) -> list[tuple[int, str]]:
         """(base offset, name) of the files whose segment is not among these."""
         return sorted(
@@ -130,6 +167,7 @@ class _Planner:
         self._synced_offset = 0
         self.segments: list[SegmentPlan] = []
         self.overlaps: list[Damage] = []
+        self.overlapping: set[int] = set()
 
     def add_listed(self, manifest: Manifest, unlisted: list[int]) -> None:
         """The segments that the manifest knows, and its active one if that has no file."""
@@ -145,25 +183,31 @@ class _Planner:
         log_bytes = self._listing.logs.get(base)
         if log_bytes is None:
             self._add_missing(base, sealed.end_offset)
-        elif (
-            not self._deep
-            and log_bytes == sealed.log_bytes
-            and self._listing.sizes["idx"].get(base) == sealed.idx_bytes
-            and base in self._listing.sizes["tidx"]
-        ):
+            return
+        reindex = self._index_problem(sealed)
+        if log_bytes == sealed.log_bytes and reindex is None and not self._deep:
             self.segments.append(
                 SegmentPlan(base, sealed.end_offset, log_bytes, sealed.idx_bytes, file_bytes=log_bytes)
             )
-        else:
-            self._survey(
-                SurveyOrder(
-                    base,
-                    vouched_offset=sealed.end_offset,
-                    synced_offset=sealed.end_offset,
-                    log_bytes=sealed.log_bytes,
-                    deep=True,
-                )
+            return
+        self._survey(
+            SurveyOrder(
+                base,
+                vouched_offset=sealed.end_offset,
+                synced_offset=sealed.end_offset,
+                log_bytes=sealed.log_bytes,
+                deep=True,
+                reindex=reindex,
             )
+        )
+
+    def _index_problem(self, sealed: SealedSegment) -> str | None:
+        idx_bytes = self._listing.sizes["idx"].get(sealed.base_offset)
+        if idx_bytes != sealed.idx_bytes:
+            return f"its .idx has {idx_bytes or 0} bytes, the manifest says {sealed.idx_bytes}"
+        if sealed.base_offset not in self._listing.sizes["tidx"]:
+            return "its .tidx is missing"
+        return None
 
     def _add_absent_active(self, base: int, unlisted: list[int]) -> None:
         """That is damage only if the segment held records."""
@@ -182,13 +226,15 @@ class _Planner:
         for number, base in enumerate(bases):
             expected = self.segments[-1].end_offset if self.segments else base
             if base < expected:
-                reason = f"it overlaps the segment before it, which ends at offset {expected}"
-                self.overlaps.append(Damage(self._layout.log(base), None, base, base, reason))
+                self._add_overlap(base, expected)
                 continue
             if base > expected:
                 self._add_missing(expected, base)
-            # A segment is synced before the next one is created, so all but the last must be whole.
             is_last = number + 1 == len(bases)
+            if base not in self._listing.logs:
+                self._add_missing(base, self._last_indexed(base) + 1 if is_last else bases[number + 1])
+                continue
+            # A segment is synced before the next one is created, so all but the last must be whole.
             whole_to = self._synced_offset if is_last else bases[number + 1]
             self._survey(
                 SurveyOrder(
@@ -198,6 +244,26 @@ class _Planner:
                     deep=self._deep,
                 )
             )
+
+        if bases and bases[-1] not in self._listing.logs:
+            self._add_empty_active()
+
+    def _add_overlap(self, base: int, expected: int) -> None:
+        self.overlapping.add(base)
+        reason = f"it overlaps the segment before it, which ends at offset {expected}"
+        self.overlaps.append(Damage(self._layout.log(base), None, base, base, reason))
+
+    def _add_empty_active(self) -> None:
+        end_offset = self.segments[-1].end_offset
+        self.segments.append(SegmentPlan(end_offset, end_offset, LOG_HEADER_BYTES))
+
+    def _last_indexed(self, base: int) -> int:
+        """The last offset that is known to have been in a segment whose log is gone."""
+        try:
+            index = read_index(self._disk, self._layout, base)
+            return index[len(index) - 1].offset
+        except CorruptFile:
+            return base
 
     def _survey(self, order: SurveyOrder) -> None:
         stride = self._settings.index_stride_bytes

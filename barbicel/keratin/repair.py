@@ -48,7 +48,7 @@ def apply_plan(disk: Disk, plan: RecoveryPlan, now_ms: int, *, accept_loss: bool
     done = replace(plan, segments=tuple(segments), overlaps=(), leftovers=())
     if not done.manifest_is_current:
         if plan.manifest is None and disk.exists(layout.manifest):
-            copy_file(disk, layout.manifest, f"{layout.manifest}.corrupt-{now_ms}")
+            bench.keep(layout.manifest, ".corrupt-")
         manifest = manifest_of(done, now_ms)
         write_manifest(disk, layout, manifest)
         done = replace(done, manifest=manifest, manifest_problem=None)
@@ -101,11 +101,9 @@ class _Bench:
             return self.create(segment.base_offset)
         if segment.torn is not None:
             path = self.layout.log(segment.base_offset)
-            torn = segment.torn
-            self._keep(path, f"{path}.torn-{self.now_ms}", torn.position, torn.end_position)
+            self.keep(path, ".torn-", segment.torn.position, segment.torn.end_position)
         is_unsynced = is_active and segment.rewrite_from is not None
-        has_excess = segment.file_bytes > segment.end_position
-        if is_unsynced or segment.torn is not None or (has_excess and not is_active):
+        if is_unsynced or segment.torn is not None or (segment.has_excess and not is_active):
             self._cut_and_rewrite(segment, is_unsynced)
         if segment.reindex is not None and segment.indexes is not None:
             header = FileHeader(segment.base_offset, segment.created_ts_ms)
@@ -119,7 +117,7 @@ class _Bench:
         return self._look(base_offset, base_offset)
 
     def put_aside(self, path: str) -> None:
-        self._keep(path, f"{path}.corrupt-{self.now_ms}")
+        self.keep(path, ".corrupt-")
         self.disk.unlink(path)
         self.disk.sync_directory(self.layout.segments)
 
@@ -128,11 +126,12 @@ class _Bench:
         stride = self.settings.index_stride_bytes
         return survey_segment(self.disk, self.layout, stride, order)
 
-    def _keep(self, path: str, aside: str, start: int = 0, end: int | None = None) -> None:
-        """Copy bytes aside. A copy of that name can only be an unfinished one of the same bytes."""
-        if self.disk.exists(aside):
-            self.disk.unlink(aside)
-        copy_file(self.disk, path, aside, start, end)
+    def keep(self, path: str, mark: str, start: int = 0, end: int | None = None) -> None:
+        """Copy bytes aside, under a name that no other evidence has."""
+        number = self.now_ms
+        while self.disk.exists(f"{path}{mark}{number}"):
+            number += 1
+        copy_file(self.disk, path, f"{path}{mark}{number}", start, end)
 
     def _cut_and_rewrite(self, segment: SegmentPlan, is_unsynced: bool) -> None:
         """Cut the file behind its last sound record and make what is left durable.
@@ -168,13 +167,13 @@ class _Bench:
         finally:
             fresh.close()
         if segment.file_bytes is not None:
-            self._keep(path, f"{path}.corrupt-{self.now_ms}")
+            self.keep(path, ".corrupt-")
         self.disk.rename(temporary, path)
         self.disk.sync_directory(self.layout.segments)
         mended = self._look(segment.base_offset, segment.end_offset)
         assert mended.indexes is not None
         replace_files(self.disk, index_replacements(self.layout, header, mended.indexes))
-        return replace(mended, reindex=None)
+        return replace(mended, reindex=None, idx_bytes=mended.indexes.idx_bytes)
 
     def _pieces(self, path: str, segment: SegmentPlan) -> Iterator[bytes]:
         lost = [item for item in segment.damage if item.end_offset > item.first_offset]

@@ -6,7 +6,7 @@ import errno
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from barbicel.codecs.keratin_format import LOG_HEADER_BYTES, FileHeader, Record
+from barbicel.codecs.keratin_format import INDEX_HEADER_BYTES, LOG_HEADER_BYTES, FileHeader, Record
 from barbicel.disk import Disk, File
 from barbicel.errors import CorruptFile, DiskError, UnknownVersion
 from barbicel.keratin.examine import (
@@ -38,6 +38,8 @@ class SurveyOrder:
     # Bytes of the file that belong to the segment; None: all of them.
     log_bytes: int | None = None
     deep: bool = False
+    # Why the index files have to be written anew, if that is known already.
+    reindex: str | None = None
 
 
 class _Start(NamedTuple):
@@ -82,6 +84,7 @@ def survey_segment(disk: Disk, layout: Layout, stride_bytes: int, order: SurveyO
         end = size if order.log_bytes is None else min(size, order.log_bytes)
         header, damage = _read_header(file, base)
         index_problem, offsets, times = _read_indexes(disk, layout, base)
+        idx_bytes = INDEX_HEADER_BYTES + len(offsets.entries)
         start = _from_the_beginning(base, stride_bytes)
         audit = None
         if order.deep:
@@ -102,11 +105,12 @@ def survey_segment(disk: Disk, layout: Layout, stride_bytes: int, order: SurveyO
         damage += tuple(
             Damage(path, gap.position, gap.first_offset, gap.end_offset, gap.reason) for gap in examined.gaps
         )
+        reindex = index_problem or order.reindex
         return SegmentPlan(
             base,
             examined.end_offset,
             examined.end_position,
-            idx_bytes=notes.indexes.idx_bytes,
+            idx_bytes=idx_bytes if reindex is None else notes.indexes.idx_bytes,
             created_ts_ms=header.created_ts_ms,
             file_bytes=size,
             indexes=notes.indexes,
@@ -114,7 +118,7 @@ def survey_segment(disk: Disk, layout: Layout, stride_bytes: int, order: SurveyO
             damage=damage,
             torn=_torn(file, examined, size),
             rewrite_from=notes.unsynced_position,
-            reindex=index_problem,
+            reindex=reindex,
         )
     finally:
         file.close()

@@ -11,10 +11,12 @@ full waits, or is told so.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -23,6 +25,8 @@ from barbicel.keratin.log import Log
 from barbicel.keratin.records import Ack, Appended, NewRecord
 
 __all__ = ["Answer", "Done", "Writer", "WriterSettings"]
+
+_log = logging.getLogger(__name__)
 
 Done = Callable[[Appended | Exception], None]
 # A callback and what it is to be called with.
@@ -66,9 +70,12 @@ class _Request:
 
 
 def answer_here(answers: Sequence[Answer]) -> None:
-    """Call every callback in the thread that delivers."""
+    """Call every callback in the thread that delivers; one that raises keeps nobody from their answer."""
     for done, outcome in answers:
-        done(outcome)
+        try:
+            done(outcome)
+        except Exception:
+            _log.exception("the callback of an append raised")
 
 
 class Writer:
@@ -221,7 +228,7 @@ class Writer:
             self._sync(log, [request for request in requests if request.ack is Ack.AFTER_FSYNC])
         self._answer(request for request in batch if request.ack is Ack.AFTER_FSYNC)
         for log in by_log:
-            _ignore_failure(log.checkpoint_if_due)
+            log.checkpoint_if_due()
 
     def _write(self, log: Log, requests: list[_Request]) -> None:
         """One write for the requests that fit the active segment together, then the next ones."""
@@ -265,7 +272,10 @@ class Writer:
     def _answer(self, requests: Iterable[_Request]) -> None:
         answers = [(request.done, request.outcome) for request in requests if request.outcome is not None]
         if answers:
-            self._deliver(answers)
+            try:
+                self._deliver(answers)
+            except Exception:  # the thread serves others too
+                _log.exception("answers could not be delivered")
 
     def _sync_what_is_due(self, everything: bool) -> None:
         if not self._sync_due:
@@ -273,15 +283,9 @@ class Writer:
         now = self._monotonic()
         for log in [log for log, due in self._sync_due.items() if everything or due <= now]:
             del self._sync_due[log]
-            _ignore_failure(log.sync)
-
-
-def _ignore_failure(step: Callable[[], None]) -> None:
-    """A log that fails stops by itself and says so to the next append: nobody waits for this step."""
-    try:
-        step()
-    except BarbicelError:
-        return
+            # Nobody waits for this one: a log that fails stops, and says so to the next append.
+            with suppress(BarbicelError):
+                log.sync()
 
 
 class _Waiter:

@@ -115,13 +115,22 @@ class FaultDisk(Gate):
             inode = self._tree.inode(path) if self.exists(path) else self._create(path)
             self.need_writable()
             if inode.locked:
-                holder = inode.current.decode("ascii", "replace") or "unknown"
+                holder = inode.current[:20].decode("ascii", "replace").strip() or "unknown"
                 raise LogLocked(
                     f"already open by process {holder}",
                     path=path,
                     hint="only one process may write a log",
                 )
             return FaultLock(inode)
+
+    def lock_holder(self, path: str) -> str | None:
+        if not self.exists(path):
+            return None
+        with self.passing("open", path):
+            inode = self._tree.inode(path)
+            if not inode.locked:
+                return None
+            return inode.current[:20].decode("ascii", "replace").strip() or "unknown"
 
     # For tests.
 

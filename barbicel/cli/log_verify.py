@@ -1,0 +1,46 @@
+"""`barbicel log verify`: what is wrong with a log and what a repair would do about it. Changes nothing."""
+
+from __future__ import annotations
+
+import click
+
+from barbicel.cli.log_findings import look
+from barbicel.cli.log_report import (
+    Page,
+    describe_findings,
+    log_directory,
+    render_json,
+    tell_findings,
+    tell_title,
+    verdict_text,
+)
+from barbicel.disk import RealDisk
+
+__all__ = ["verify"]
+
+
+@click.command()
+@click.argument("directory", metavar="DIR", callback=log_directory)
+@click.option("--deep", is_flag=True, help="Read every record, not only what the manifest cannot vouch for.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.pass_context
+def verify(ctx: click.Context, directory: str, deep: bool, as_json: bool) -> None:
+    """Tell what is wrong with the log in DIR. Nothing is changed.
+
+    \b
+    Exit codes:
+      0  sound
+      1  no offset is lost, opening the log does what is to be done
+      2  wrong usage, not a log, or it cannot be read
+      3  offsets are lost or a file is damaged
+    """
+    findings = look(RealDisk(), directory, deep=deep)
+    if as_json:
+        render_json(describe_findings(findings))
+    else:
+        page = Page()
+        tell_title(page, findings)
+        tell_findings(page, findings)
+        page.paragraph("")
+        page.paragraph(verdict_text(findings))
+    ctx.exit(findings.verdict.value)
