@@ -145,7 +145,7 @@ class RealFile:
         self.end = self.size()
 
     def append(self, pieces: Sequence[Bytes]) -> None:
-        total = sum(len(piece) for piece in pieces)
+        total = sum(map(len, pieces))
         try:
             if total < VECTOR_PIECE_BYTES * len(pieces):
                 self._write_all(b"".join(pieces), self.end)

@@ -24,6 +24,7 @@ __all__ = [
     "MAX_SPAN",
     "RECORD_OVERHEAD_BYTES",
     "SPAN_BYTES",
+    "SUMS_SUFFIX",
     "TIME_ENTRY",
     "TIME_INDEX",
     "Decoded",
@@ -33,11 +34,13 @@ __all__ = [
     "Record",
     "RecordHead",
     "SealedSegment",
+    "Stepped",
     "decode_index_header",
     "decode_log_header",
     "decode_manifest",
     "decode_records",
     "encode_index_header",
+    "encode_index_sums",
     "encode_log_header",
     "encode_lost",
     "encode_manifest",
@@ -47,6 +50,7 @@ __all__ = [
     "parse_segment_name",
     "peek_record",
     "segment_name",
+    "step_to_offset",
 ]
 
 VERSION = 1
@@ -293,6 +297,25 @@ def decode_index_header(kind: IndexKind, data: bytes) -> FileHeader:
     return FileHeader(base_offset, created_ts_ms)
 
 
+# What a checkpoint wrote into the two index files, so that a later reader can tell that they still hold it.
+SUMS_MAGIC = b"KISUM\0\0\0"
+INDEX_SUMS = struct.Struct(
+    ">"
+    "8s"  # magic
+    "Q"  # base_offset
+    "Q"  # idx_bytes
+    "I"  # idx_crc32c
+    "Q"  # tidx_bytes
+    "I"  # tidx_crc32c
+)
+
+
+def encode_index_sums(base_offset: int, idx: bytes, tidx: bytes) -> bytes:
+    """The `.isum` file of a segment with these index files."""
+    sums = INDEX_SUMS.pack(SUMS_MAGIC, base_offset, len(idx), crc32c(idx), len(tidx), crc32c(tidx))
+    return sums + CRC.pack(crc32c(sums))
+
+
 def _check_header(data: bytes, magic: bytes, size: int, what: str) -> None:
     if len(data) < size:
         raise CorruptFile(f"a {what} header has {size} bytes, this file has {len(data)}", position=0)
@@ -471,6 +494,31 @@ def peek_record(view: memoryview, start: int) -> RecordHead | None:
     return RecordHead(offset, span, RECORD_OVERHEAD_BYTES + header_len + payload_len)
 
 
+class Stepped(NamedTuple):
+    """Where stepping over records ended: `size` is that of the record that holds the offset, 0 if the bytes
+    end before it; None instead of this if something that is no record lies in between."""
+
+    start: int
+    next_offset: int
+    size: int
+
+
+def step_to_offset(view: memoryview, next_offset: int, wanted: int) -> Stepped | None:
+    """Step over records by their heads alone, unverified, up to the one that holds the wanted offset."""
+    start, last_start = 0, len(view) - RECORD_OVERHEAD_BYTES
+    unpack_head = RECORD_HEAD.unpack_from
+    while start <= last_start:
+        magic, version, flags, _, header_len, payload_len, _, offset = unpack_head(view, start)
+        if magic != RECORD_MAGIC or version != VERSION or offset != next_offset or flags & ~KNOWN_FLAGS:
+            return None
+        span = SPAN.unpack_from(view, start + 32)[0] if flags & FLAG_SPAN else 1
+        if wanted < offset + span:
+            return Stepped(start, offset, RECORD_OVERHEAD_BYTES + header_len + payload_len)
+        start += RECORD_OVERHEAD_BYTES + header_len + payload_len
+        next_offset = offset + span
+    return Stepped(start, next_offset, 0)
+
+
 def find_record(data: bytes, start: int) -> int:
     """Where the next thing that begins like a record is, or -1."""
     return data.find(RECORD_START, start)
@@ -478,7 +526,8 @@ def find_record(data: bytes, start: int) -> int:
 
 # --- file names -----------------------------------------------------------------------------------
 
-_SEGMENT_NAME = re.compile(r"([0-9]{20})\.(log|idx|tidx)")
+SUMS_SUFFIX = "isum"
+_SEGMENT_NAME = re.compile(r"([0-9]{20})\.(log|idx|tidx|isum)")
 
 
 def segment_name(base_offset: int, suffix: str) -> str:

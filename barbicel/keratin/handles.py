@@ -9,7 +9,7 @@ from barbicel.disk import Disk, File
 from barbicel.errors import CorruptFile, DiskError, LogClosed
 from barbicel.keratin.examine import read_log_header
 from barbicel.keratin.index import SparseIndex
-from barbicel.keratin.indexes import read_index, read_time_index
+from barbicel.keratin.indexes import SegmentIndexes, are_vouched_for, read_index, read_time_index
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.time_index import TimeIndex
 
@@ -17,18 +17,15 @@ __all__ = ["SegmentHandle", "SegmentHandles"]
 
 
 class SegmentHandle:
-    """A segment file that is open for reading. Its header was checked; its indexes are read when needed.
-
-    An index file that is of no use reads as an empty index: then reading starts at the front.
-    """
+    """A segment file that is open for reading. Its header was checked; its indexes are read when needed."""
 
     def __init__(self, disk: Disk, layout: Layout, base_offset: int) -> None:
         self._disk = disk
         self._layout = layout
         self._index: SparseIndex | None = None
         self._times: TimeIndex | None = None
-        # Derived from the records after an entry led astray; then it is used instead of any other.
-        self.rebuilt_index: SparseIndex | None = None
+        # Derived from the records where the files are of no use; then they are used instead.
+        self.rebuilt: SegmentIndexes | None = None
         self.base_offset = base_offset
         self.users = 0
         self.is_dropped = False
@@ -41,6 +38,7 @@ class SegmentHandle:
 
     @property
     def index(self) -> SparseIndex:
+        """What the file says; empty if it is of no use: then reading starts at the front."""
         if self._index is None:
             try:
                 self._index = read_index(self._disk, self._layout, self.base_offset)
@@ -49,12 +47,10 @@ class SegmentHandle:
         return self._index
 
     @property
-    def times(self) -> TimeIndex:
-        if self._times is None:
-            try:
-                self._times = read_time_index(self._disk, self._layout, self.base_offset)
-            except (CorruptFile, DiskError):
-                self._times = TimeIndex(self.base_offset)
+    def times(self) -> TimeIndex | None:
+        """What the file says; None unless both indexes are exactly what was written."""
+        if self._times is None and are_vouched_for(self._disk, self._layout, self.base_offset):
+            self._times = read_time_index(self._disk, self._layout, self.base_offset)
         return self._times
 
 

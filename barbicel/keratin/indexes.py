@@ -6,6 +6,8 @@ rebuilt index is byte for byte the one that was lost.
 
 from __future__ import annotations
 
+import errno
+
 from barbicel.codecs.keratin_format import (
     INDEX,
     INDEX_ENTRY,
@@ -15,14 +17,18 @@ from barbicel.codecs.keratin_format import (
     IndexKind,
     decode_index_header,
     encode_index_header,
+    encode_index_sums,
 )
-from barbicel.disk import Disk, Replacement
-from barbicel.errors import CorruptFile
+from barbicel.disk import Disk, Replacement, read_file
+from barbicel.errors import CorruptFile, DiskError
 from barbicel.keratin.index import SparseIndex
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.time_index import TimeIndex
 
-__all__ = ["SegmentIndexes", "index_replacements", "read_index", "read_time_index"]
+__all__ = ["SegmentIndexes", "are_vouched_for", "index_replacements", "read_index", "read_time_index"]
+
+# One entry for every 64 KiB of a segment that is larger than any disk; a larger file is no index.
+MAX_INDEX_BYTES = 1 << 30
 
 
 class SegmentIndexes:
@@ -78,21 +84,35 @@ class SegmentIndexes:
 
 def index_replacements(
     layout: Layout, header: FileHeader, indexes: SegmentIndexes
-) -> tuple[Replacement, Replacement]:
-    """The two index files as they should lie on the disk."""
-    idx, tidx = layout.index(header.base_offset), layout.time_index(header.base_offset)
-    return (
-        Replacement(
-            layout.temporary(idx),
-            idx,
-            (encode_index_header(INDEX, header), bytes(indexes.offsets.entries)),
-        ),
-        Replacement(
-            layout.temporary(tidx),
-            tidx,
-            (encode_index_header(TIME_INDEX, header), bytes(indexes.times.entries)),
-        ),
+) -> tuple[Replacement, ...]:
+    """The two index files as they should lie on the disk, and the sums that vouch for them."""
+    base = header.base_offset
+    idx = encode_index_header(INDEX, header) + indexes.offsets.entries
+    tidx = encode_index_header(TIME_INDEX, header) + indexes.times.entries
+    contents = (
+        (layout.index(base), idx),
+        (layout.time_index(base), tidx),
+        (layout.index_sums(base), encode_index_sums(base, idx, tidx)),
     )
+    return tuple(Replacement(layout.temporary(path), path, [data]) for path, data in contents)
+
+
+def are_vouched_for(disk: Disk, layout: Layout, base_offset: int) -> bool:
+    """Whether both index files are, byte for byte, what the last checkpoint or seal wrote."""
+    sums, idx, tidx = (
+        layout.index_sums(base_offset),
+        layout.index(base_offset),
+        layout.time_index(base_offset),
+    )
+    try:
+        said = read_file(disk, sums, MAX_INDEX_BYTES)
+        return said == encode_index_sums(
+            base_offset, read_file(disk, idx, MAX_INDEX_BYTES), read_file(disk, tidx, MAX_INDEX_BYTES)
+        )
+    except DiskError as error:
+        if error.errno != errno.ENOENT:
+            raise
+        return False
 
 
 def read_index(disk: Disk, layout: Layout, base_offset: int) -> SparseIndex:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from barbicel.codecs.keratin_format import INDEX, TIME_INDEX, segment_name
+from barbicel.codecs.keratin_format import INDEX, SUMS_SUFFIX, TIME_INDEX, segment_name
 
 __all__ = ["ASIDE_MARKS", "Layout"]
 
@@ -46,6 +46,18 @@ class Layout:
 
     def time_index(self, base_offset: int) -> str:
         return f"{self.segments}/{segment_name(base_offset, TIME_INDEX.suffix)}"
+
+    def index_sums(self, base_offset: int) -> str:
+        return f"{self.segments}/{segment_name(base_offset, SUMS_SUFFIX)}"
+
+    def all_of(self, base_offset: int) -> tuple[str, ...]:
+        """Every file of a segment, the log first."""
+        return (
+            self.log(base_offset),
+            self.index(base_offset),
+            self.time_index(base_offset),
+            self.index_sums(base_offset),
+        )
 
     def temporary(self, path: str) -> str:
         """The file under which a new version of `path` is written."""

@@ -183,7 +183,7 @@ class Log:
 
     def offset_for_time(self, timestamp_ms: int) -> TimeHit | None:
         """The first record whose timestamp is not below the given one."""
-        return self._times.first_at_or_after(self._view, timestamp_ms)
+        return self._times.first_at_or_after(lambda: self._view, timestamp_ms)
 
     # --- appending ----------------------------------------------------------------------------------
 
@@ -400,12 +400,9 @@ class Log:
             base = segment.base_offset
             self._handles.drop(base)
             self._times.forget(base)
-            for path in (
-                self._layout.log(base),
-                self._layout.index(base),
-                self._layout.time_index(base),
-            ):
-                self._disk.unlink(path)
+            for path in self._layout.all_of(base):
+                if self._disk.exists(path):
+                    self._disk.unlink(path)
         if dropped:
             self._disk.sync_directory(self._layout.segments)
 

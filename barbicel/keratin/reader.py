@@ -17,6 +17,7 @@ from barbicel.codecs.keratin_format import (
     Record,
     decode_records,
     peek_record,
+    step_to_offset,
 )
 from barbicel.errors import CorruptFile, CorruptLog, DiskError, OffsetOutOfRange, OffsetsLost
 from barbicel.keratin.examine import examine
@@ -69,6 +70,8 @@ class Reader:
         view = self._view()
         if not view.start_offset <= from_offset <= view.end_offset:
             raise self._out_of_range(from_offset, view)
+        if max_records is not None and max_records <= 0:
+            return iter(())
         return _limited(self._scan(from_offset, view.end_offset), max_bytes, max_records)
 
     def _scan(self, offset: int, end_offset: int) -> Iterator[Record]:
@@ -158,23 +161,30 @@ class Reader:
         while position < stretch.end_position:
             wanted = min(self._stride_bytes + READ_MARGIN_BYTES, stretch.end_position - position)
             data = memoryview(handle.file.pread(wanted, position))
-            start = 0
-            while (head := peek_record(data, start)) is not None and head.offset == expected:
-                if offset < expected + head.span:
-                    return _Found(IndexHit(expected, position + start), head.size, data[start:])
-                start += head.size
-                expected += head.span
-            if start == 0 and position == floor.position:
-                self._rebuild_index(handle, stretch)
-            if start == 0 or head is not None:
+            stepped = step_to_offset(data, expected, offset)
+            if stepped is None:
+                if position == floor.position:
+                    self._check_floor(handle, stretch, floor, data)
                 return None
-            position += start
+            if stepped.size:
+                hit = IndexHit(stepped.next_offset, position + stepped.start)
+                return _Found(hit, stepped.size, data[stepped.start :])
+            if not stepped.start:
+                return None
+            expected, position = stepped.next_offset, position + stepped.start
         return None
 
+    def _check_floor(
+        self, handle: SegmentHandle, stretch: Stretch, floor: IndexHit, data: memoryview
+    ) -> None:
+        """If it was the index that led astray, go on without it."""
+        head = peek_record(data, 0)
+        if head is None or head.offset != floor.offset:
+            self.rebuild(handle, stretch)
+
     def _floor(self, handle: SegmentHandle, stretch: Stretch, offset: int) -> IndexHit:
-        index = handle.rebuilt_index
-        if index is None:
-            index = handle.index if stretch.indexes is None else stretch.indexes.offsets
+        indexes = handle.rebuilt or stretch.indexes
+        index = handle.index if indexes is None else indexes.offsets
         return index.floor(offset) or IndexHit(stretch.base_offset, LOG_HEADER_BYTES)
 
     def _sure_start(self, handle: SegmentHandle, stretch: Stretch, offset: int) -> IndexHit:
@@ -184,18 +194,19 @@ class Reader:
             return floor
         return IndexHit(stretch.base_offset, LOG_HEADER_BYTES)
 
-    def _rebuild_index(self, handle: SegmentHandle, stretch: Stretch) -> None:
-        """An entry led astray: derive the index from the records, for as long as the handle is open."""
-        if handle.rebuilt_index is not None:
-            return
-        indexes = SegmentIndexes(stretch.base_offset, self._stride_bytes)
-        self.note_all(
-            handle,
-            stretch,
-            IndexHit(stretch.base_offset, LOG_HEADER_BYTES),
-            lambda record: indexes.note(record.offset, record.position, record.size, record.timestamp_ms),
-        )
-        handle.rebuilt_index = indexes.offsets
+    def rebuild(self, handle: SegmentHandle, stretch: Stretch) -> SegmentIndexes:
+        """Derive the indexes from the records, for as long as the handle is open."""
+        if handle.rebuilt is None:
+            indexes = SegmentIndexes(stretch.base_offset, self._stride_bytes)
+            start = IndexHit(stretch.base_offset, LOG_HEADER_BYTES)
+            self.note_all(
+                handle,
+                stretch,
+                start,
+                lambda record: indexes.note(record.offset, record.position, record.size, record.timestamp_ms),
+            )
+            handle.rebuilt = indexes
+        return handle.rebuilt
 
     def note_all(
         self,
@@ -226,11 +237,14 @@ class _Found(NamedTuple):
 
 
 def _limited(records: Iterator[Record], max_bytes: int | None, max_records: int | None) -> Iterator[Record]:
+    left = max_records
     total_bytes = 0
-    for count, record in enumerate(records):
+    for record in records:
+        if total_bytes and max_bytes is not None and total_bytes + record.size > max_bytes:
+            return
         total_bytes += record.size
-        if count and max_bytes is not None and total_bytes > max_bytes:
-            return
-        if max_records is not None and count >= max_records:
-            return
         yield record
+        if left is not None:
+            left -= 1
+            if left <= 0:
+                return

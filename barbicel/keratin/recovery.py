@@ -15,6 +15,7 @@ from barbicel.codecs.keratin_format import (
     INDEX_ENTRY,
     INDEX_HEADER_BYTES,
     LOG_HEADER_BYTES,
+    SUMS_SUFFIX,
     Manifest,
     SealedSegment,
     parse_segment_name,
@@ -111,7 +112,9 @@ def _paths(layout: Layout, names: list[str]) -> tuple[str, ...]:
 class _Listing:
     """The names in `segments/`, sorted out; sizes by suffix and base offset."""
 
-    sizes: dict[str, dict[int, int]] = field(default_factory=lambda: {"log": {}, "idx": {}, "tidx": {}})
+    sizes: dict[str, dict[int, int]] = field(
+        default_factory=lambda: {"log": {}, "idx": {}, "tidx": {}, SUMS_SUFFIX: {}}
+    )
     foreign: list[str] = field(default_factory=list)
     asides: list[str] = field(default_factory=list)
 

@@ -76,7 +76,7 @@ def manifest_of(plan: RecoveryPlan, now_ms: int) -> Manifest:
 
 
 def create_segment(disk: Disk, layout: Layout, header: FileHeader, indexes: SegmentIndexes) -> None:
-    """Create an empty segment with its indexes: on return the three files survive a power cut.
+    """Create an empty segment with its indexes: on return its files survive a power cut.
 
     They appear under their names whole, so that a segment with a broken header is always damage.
     """

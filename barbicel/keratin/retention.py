@@ -37,8 +37,11 @@ def count_expired(
     oldest_kept_ms: int,
     max_timestamp_ms: Callable[[SealedSegment], int],
 ) -> int:
-    """How many hold only records older than `oldest_kept_ms`, up to the first that does not."""
+    """How many hold only records older than `oldest_kept_ms`, up to the first that does not.
+
+    One of which no record can be read has no known age: it stays until somebody has looked at it.
+    """
     for count, segment in enumerate(segments):
-        if max_timestamp_ms(segment) >= oldest_kept_ms:
+        if not 0 <= max_timestamp_ms(segment) < oldest_kept_ms:
             return count
     return len(segments)

@@ -81,7 +81,10 @@ class ActiveSegment:
 
     def has_room(self, size: int, span: int) -> bool:
         """Whether a record may still go into this segment. An empty segment takes any record."""
-        return self.is_empty or self._would_fit(self._file.end, self.next_offset, size, span)
+        end_offset, end_position = self._limits()
+        return self.is_empty or (
+            self._file.end + size <= end_position and self.next_offset + span <= end_offset
+        )
 
     def is_too_old(self, now_ms: int) -> bool:
         limit = self._settings.segment_max_age_ms
@@ -96,11 +99,11 @@ class ActiveSegment:
             self._first_append_ms = now_ms
         pieces: list[Bytes] = []
         notes: list[tuple[int, int, int, int]] = []
-        offset, start = self.next_offset, self._file.end
-        position = start
+        offset, position = self.next_offset, self._file.end
+        end_offset, end_position = self._limits()
         for record in records[first:]:
             size = record.size
-            if notes and not self._would_fit(position, offset, size, record.span):
+            if notes and (position + size > end_position or offset + record.span > end_offset):
                 break
             if record.stamp is not None:
                 record.stamp(offset)
@@ -116,11 +119,9 @@ class ActiveSegment:
         self.next_offset = offset
         return len(notes)
 
-    def _would_fit(self, position: int, offset: int, size: int, span: int) -> bool:
-        return (
-            position + size <= self._settings.segment_max_bytes
-            and offset + span - 1 - self.base_offset <= MAX_REL_OFFSET
-        )
+    def _limits(self) -> tuple[int, int]:
+        """(offset, position) that the segment may not grow beyond."""
+        return self.base_offset + MAX_REL_OFFSET + 1, self._settings.segment_max_bytes
 
     def _preallocate(self, needed_bytes: int) -> None:
         """Grow the file by its own size within bounds, in whole pages: appends rarely change its size."""

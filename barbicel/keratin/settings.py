@@ -22,7 +22,7 @@ class LogSettings:
     # One index entry each time that this many bytes were appended.
     index_stride_bytes: int = 64 * KIB
     # Read handles (a descriptor and its index) that stay open.
-    max_open_segments: int = 64
+    max_open_segments: int = 128
     # The largest record that is accepted, headers and framing included.
     max_record_bytes: int = 128 * MIB
     # The manifest vouches anew after this many synced bytes: recovery scans no more than that.

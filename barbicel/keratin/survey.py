@@ -17,10 +17,10 @@ from barbicel.keratin.examine import (
 )
 from barbicel.keratin.index import IndexHit, SparseIndex
 from barbicel.keratin.index_audit import IndexAudit
-from barbicel.keratin.indexes import SegmentIndexes, read_index, read_time_index
+from barbicel.keratin.indexes import SegmentIndexes, are_vouched_for, read_index, read_time_index
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.plan import Damage, SegmentPlan, Torn
-from barbicel.keratin.time_index import TimeHit, TimeIndex
+from barbicel.keratin.time_index import TimeIndex
 from barbicel.keratin.walk import Walk, last_nonzero
 
 __all__ = ["SurveyOrder", "survey_segment"]
@@ -48,28 +48,21 @@ class _Start(NamedTuple):
     position: int
     offset: int
     indexes: SegmentIndexes
-    # What the time index says of a record that will be seen.
-    promised: TimeHit | None = None
 
 
 class _Notes:
     """What is learned from the records of a segment on the way."""
 
-    def __init__(self, start: _Start, synced_offset: int, audit: IndexAudit | None) -> None:
-        self.indexes = start.indexes
+    def __init__(self, indexes: SegmentIndexes, synced_offset: int, audit: IndexAudit | None) -> None:
+        self.indexes = indexes
         self.unsynced_position: int | None = None
-        self.promise_kept = start.promised is None
-        self._promised = start.promised
         self._synced_offset = synced_offset
         self._audit = audit
 
     def note(self, record: Record) -> None:
-        offset = record.offset
-        self.indexes.note(offset, record.position, record.size, record.timestamp_ms)
-        if self.unsynced_position is None and offset >= self._synced_offset:
+        self.indexes.note(record.offset, record.position, record.size, record.timestamp_ms)
+        if self.unsynced_position is None and record.offset >= self._synced_offset:
             self.unsynced_position = record.position
-        if self._promised is not None and offset == self._promised.offset:
-            self.promise_kept = record.timestamp_ms == self._promised.timestamp_ms
         if self._audit is not None:
             self._audit.note(record)
 
@@ -91,13 +84,15 @@ def survey_segment(disk: Disk, layout: Layout, stride_bytes: int, order: SurveyO
             audit = IndexAudit(offsets, times) if index_problem is None else None
         elif index_problem is None and not damage:
             start = _from_the_last_entry(file, end, offsets, times, order, stride_bytes) or start
-        notes = _Notes(start, order.synced_offset, audit)
-        examined = _examine(file, start, end, order, notes)
-        if not notes.promise_kept:
-            index_problem = "its .tidx does not match the log"
-            start = _from_the_beginning(base, stride_bytes)
-            notes = _Notes(start, order.synced_offset, None)
-            examined = _examine(file, start, end, order, notes)
+        notes = _Notes(start.indexes, order.synced_offset, audit)
+        examined = examine(
+            file,
+            start.position,
+            start.offset,
+            end_position=end,
+            vouched_offset=order.vouched_offset,
+            note=notes.note,
+        )
         if audit is not None:
             index_problem = audit.finish()
         elif index_problem is None:
@@ -124,17 +119,6 @@ def survey_segment(disk: Disk, layout: Layout, stride_bytes: int, order: SurveyO
         file.close()
 
 
-def _examine(file: File, start: _Start, end: int, order: SurveyOrder, notes: _Notes) -> Examination:
-    return examine(
-        file,
-        start.position,
-        start.offset,
-        end_position=end,
-        vouched_offset=order.vouched_offset,
-        note=notes.note,
-    )
-
-
 def _read_header(file: File, base_offset: int) -> tuple[FileHeader, tuple[Damage, ...]]:
     try:
         return read_log_header(file, base_offset), ()
@@ -149,11 +133,10 @@ def _read_header(file: File, base_offset: int) -> tuple[FileHeader, tuple[Damage
 def _read_indexes(disk: Disk, layout: Layout, base_offset: int) -> tuple[str | None, SparseIndex, TimeIndex]:
     """What is wrong with the index files, if anything, and what they hold."""
     try:
-        return (
-            None,
-            read_index(disk, layout, base_offset),
-            read_time_index(disk, layout, base_offset),
-        )
+        offsets, times = read_index(disk, layout, base_offset), read_time_index(disk, layout, base_offset)
+        if are_vouched_for(disk, layout, base_offset):
+            return None, offsets, times
+        problem = "its index files are not what the last checkpoint wrote"
     except CorruptFile as error:
         problem = error.message
     except DiskError as error:
@@ -175,21 +158,14 @@ def _from_the_last_entry(
     order: SurveyOrder,
     stride_bytes: int,
 ) -> _Start | None:
-    """The last place that both indexes and the log agree on, so that little is left to read.
-
-    It is the entry at or before the last maximum: from there on the running maximum is known for certain,
-    even if the time index lost its last entries.
-    """
+    """The last place that the indexes and the log agree on, so that little is left to read."""
     offsets.cut(order.synced_offset - 1)
-    times.cut(order.synced_offset)
-    last_time = times.last()
-    hit = None if last_time is None else offsets.floor(last_time.offset)
+    hit = offsets[len(offsets) - 1] if offsets else None
     if hit is None or not _leads_to_record(file, end, hit):
         return None
     offsets.cut(hit.offset - 1)
     times.cut(hit.offset)
-    indexes = SegmentIndexes.resumed(offsets, times, stride_bytes)
-    return _Start(hit.position, hit.offset, indexes, last_time)
+    return _Start(hit.position, hit.offset, SegmentIndexes.resumed(offsets, times, stride_bytes))
 
 
 def _leads_to_record(file: File, end: int, hit: IndexHit) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from barbicel.codecs.keratin_format import LOG_HEADER_BYTES, Record
-from barbicel.errors import BarbicelError
+from collections.abc import Callable
+
+from barbicel.codecs.keratin_format import Record
+from barbicel.errors import OffsetOutOfRange
 from barbicel.keratin.handles import SegmentHandle
-from barbicel.keratin.index import IndexHit
 from barbicel.keratin.reader import Reader
 from barbicel.keratin.time_index import TimeHit, TimeIndex
 from barbicel.keratin.view import Stretch, View
@@ -21,8 +22,18 @@ class TimeSearch:
         # Of sealed segments, by base offset.
         self._max_timestamps: dict[int, int] = {}
 
-    def first_at_or_after(self, view: View, timestamp_ms: int) -> TimeHit | None:
+    def first_at_or_after(self, view: Callable[[], View], timestamp_ms: int) -> TimeHit | None:
         """The first readable record whose timestamp is not below the given one."""
+        while True:
+            current = view()
+            try:
+                return self._first_in(current, timestamp_ms)
+            except OffsetOutOfRange:
+                if view().start_offset == current.start_offset:
+                    raise
+                # Retention took what was being searched: search what is left.
+
+    def _first_in(self, view: View, timestamp_ms: int) -> TimeHit | None:
         for stretch in view.stretches():
             if stretch.end_offset <= view.start_offset or stretch.end_offset == stretch.base_offset:
                 continue
@@ -46,44 +57,31 @@ class TimeSearch:
         self._max_timestamps.pop(base_offset, None)
 
     def _derive_max(self, stretch: Stretch) -> int:
-        """From the last maximum that the index knows to the end, so that a shortened index does no harm."""
-        highest = -1
-
-        def note(record: Record) -> None:
-            nonlocal highest
-            highest = max(highest, record.timestamp_ms)
-
+        """The last maximum in the index, or what follows its last entry."""
         with self._reader.open(stretch, stretch.base_offset) as handle:
-            start = IndexHit(stretch.base_offset, LOG_HEADER_BYTES)
-            last = handle.times.last()
-            if last is not None:
-                position = self._position_of(handle, stretch, last)
-                if position is not None:
-                    start = IndexHit(last.offset, position)
-            self._reader.note_all(handle, stretch, start, note)
+            times = handle.times
+            last = None if times is None else times.last()
+            if last is None:
+                return self._reader.rebuild(handle, stretch).max_timestamp_ms
+            highest = last.timestamp_ms
+
+            def note(record: Record) -> None:
+                nonlocal highest
+                highest = max(highest, record.timestamp_ms)
+
+            self._reader.note_all(handle, stretch, handle.index[len(handle.index) - 1], note)
         return highest
 
     def _search(self, stretch: Stretch, start_offset: int, timestamp_ms: int) -> TimeHit | None:
         with self._reader.open(stretch, stretch.base_offset) as handle:
-            times = handle.times if stretch.indexes is None else stretch.indexes.times
-            from_offset = max(start_offset, self._start(handle, stretch, times, timestamp_ms))
-            for record in self._reader.records(handle, stretch, from_offset):
+            before = self._times_of(handle, stretch).before(timestamp_ms)
+            from_offset = stretch.base_offset if before is None else before.offset
+            for record in self._reader.records(handle, stretch, max(start_offset, from_offset)):
                 if record.timestamp_ms >= timestamp_ms and not record.lost:
-                    return TimeHit(record.timestamp_ms, record.offset)
+                    return TimeHit(record.timestamp_ms, max(record.offset, start_offset))
         return None
 
-    def _start(self, handle: SegmentHandle, stretch: Stretch, times: TimeIndex, timestamp_ms: int) -> int:
-        before = times.before(timestamp_ms)
-        if before is None or before.offset >= stretch.end_offset:
-            return stretch.base_offset
-        return before.offset if self._position_of(handle, stretch, before) else stretch.base_offset
-
-    def _position_of(self, handle: SegmentHandle, stretch: Stretch, entry: TimeHit) -> int | None:
-        """Where the record of an entry is, if it really has that offset and timestamp."""
-        try:
-            record = next(self._reader.records(handle, stretch, entry.offset), None)
-        except BarbicelError:
-            return None
-        if record is None or (record.timestamp_ms, record.offset) != entry:
-            return None
-        return record.position
+    def _times_of(self, handle: SegmentHandle, stretch: Stretch) -> TimeIndex:
+        if stretch.indexes is not None:
+            return stretch.indexes.times
+        return handle.times or self._reader.rebuild(handle, stretch).times

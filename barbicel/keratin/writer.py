@@ -64,10 +64,6 @@ class _Request:
     done: Done
     outcome: Appended | Exception | None = None
 
-    @property
-    def count(self) -> int:
-        return sum(record.span for record in self.records)
-
 
 def answer_here(answers: Sequence[Answer]) -> None:
     """Call every callback in the thread that delivers; one that raises keeps nobody from their answer."""
@@ -254,8 +250,9 @@ class Writer:
                 request.outcome = error
             return
         for request in group:
-            request.outcome = Appended(base_offset, request.count)
-            base_offset += request.count
+            count = sum([record.span for record in request.records])
+            request.outcome = Appended(base_offset, count)
+            base_offset += count
 
     def _sync(self, log: Log, requests: list[_Request]) -> None:
         """One sync; if it fails, so do the appends that were not durable before."""
