@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
@@ -97,6 +98,12 @@ class Disk(Protocol):
 
     def list(self, path: str) -> list[Entry]:
         """The names in a directory, sorted."""
+
+    def names(self, path: str) -> Sequence[str]:
+        """The names in a directory, in no order: less than `list` tells, at a fraction of its cost."""
+
+    def size(self, path: str) -> int | None:
+        """The size of a file, None if there is no file of that name."""
 
     def exists(self, path: str) -> bool: ...
 
@@ -237,8 +244,7 @@ class RealLock:
             ) from None
         # For people and the error above; a stale number means nothing, the flock is the lock.
         with suppress(OSError):
-            os.ftruncate(self._fd, 0)
-            os.pwrite(self._fd, str(os.getpid()).encode("ascii"), 0)
+            os.pwrite(self._fd, b"%-20d" % os.getpid(), 0)
 
     def release(self) -> None:
         if self._fd >= 0:
@@ -263,6 +269,19 @@ class RealDisk:
     def list(self, path: str) -> list[Entry]:
         with _naming("list", path), os.scandir(path) as found:
             return sorted(entry for item in found if (entry := _entry(item)) is not None)
+
+    def names(self, path: str) -> Sequence[str]:
+        with _naming("list", path):
+            return os.listdir(path)
+
+    def size(self, path: str) -> int | None:
+        try:
+            status = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as cause:
+            raise DiskError("stat", path, cause) from cause
+        return None if stat.S_ISDIR(status.st_mode) else status.st_size
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)

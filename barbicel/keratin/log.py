@@ -28,7 +28,7 @@ from barbicel.codecs.keratin_format import (
     SealedSegment,
 )
 from barbicel.disk import Disk, Lock, RealDisk
-from barbicel.errors import DiskError, LogClosed, LogStopped, NotALog, OffsetOutOfRange
+from barbicel.errors import CorruptLog, DiskError, LogClosed, LogStopped, NotALog, OffsetOutOfRange
 from barbicel.keratin.handles import SegmentHandles
 from barbicel.keratin.indexes import SegmentIndexes
 from barbicel.keratin.layout import Layout
@@ -70,6 +70,8 @@ class Log:
         self._clock = clock
         self._lock = lock
         self._mutex = threading.RLock()
+        # Held while the active segment is synced; taken after the mutex, never before it.
+        self._syncing = threading.Lock()
         self._stopped: Exception | None = None
         self._manifest = recovered.manifest or manifest_of(recovered, clock())
         self._active: ActiveSegment | None = None
@@ -91,7 +93,7 @@ class Log:
                 end_position=last.end_position,
             )
         self._view = View(
-            tuple(segment.sealed for segment in recovered.segments[:-1]),
+            recovered.sealed_segments,
             last.base_offset,
             indexes,
             recovered.log_start_offset,
@@ -127,8 +129,11 @@ class Log:
             disk.make_directory(path)
             lock = disk.lock(layout.lock)
         try:
-            plan = plan_beside_writer if read_only else plan_recovery
-            found = plan(disk, layout, settings or settings_of(disk, layout))
+            settings = settings or settings_of(disk, layout)
+            if read_only:
+                found = plan_beside_writer(disk, layout, settings)
+            else:
+                found = plan_recovery(disk, layout, settings, quick=True)
             if read_only and found.is_fresh:
                 raise NotALog("there is no log in this directory", path=path)
             may_change = lock is not None and not found.damage
@@ -215,6 +220,8 @@ class Log:
         with self._mutex:
             active = self._writable()
             base_offset = active.next_offset
+            if not records:
+                return Appended(base_offset, 0)
             with self._stopping():
                 self._mark_unclean()
                 taken = 0
@@ -229,17 +236,32 @@ class Log:
         """Show readers all that was written."""
         with self._mutex:
             active = self._writable()
-            self._view = self._view._replace(end_offset=active.next_offset, end_position=active.end_position)
+            self._show(active.next_offset, active.end_position)
+
+    def _show(self, end_offset: int, end_position: int) -> None:
+        if end_offset > self._view.end_offset:
+            self._view = self._view._replace(end_offset=end_offset, end_position=end_position)
 
     def sync(self) -> None:
-        """Make all that was written durable, then show it to readers."""
+        """Make all that was written before durable, then show it to readers.
+
+        Others may write meanwhile. What they write is not covered by it.
+        """
         with self._mutex:
             active = self._writable()
-            if self._synced_offset < active.next_offset:
-                with self._stopping():
+            end_offset, end_position = active.next_offset, active.end_position
+        if self._synced_offset < end_offset:
+            try:
+                with self._syncing:
                     active.sync()
-                self._synced_offset = active.next_offset
-            self.publish()
+            except BaseException as error:
+                with self._mutex:
+                    self._stop(error)
+                raise
+        with self._mutex:
+            if self._active is active:  # else a roll has synced and shown it
+                self._synced_offset = max(self._synced_offset, end_offset)
+                self._show(end_offset, end_position)
 
     @property
     def unsynced_offsets(self) -> int:
@@ -300,17 +322,18 @@ class Log:
         return active
 
     def _roll(self, active: ActiveSegment) -> ActiveSegment:
-        sealed = active.seal()
+        with self._syncing:
+            sealed = active.seal()
         self._synced_offset = active.next_offset
         header = FileHeader(active.next_offset, self._clock())
-        fresh = ActiveSegment.create(self._disk, self._layout, self._settings, header)
+        # From here on `close` closes the new one, whatever happens to the manifest.
+        fresh = self._active = ActiveSegment.create(self._disk, self._layout, self._settings, header)
         self._replace_manifest(
             active_base_offset=fresh.base_offset,
             next_offset=fresh.base_offset,
             segments=(*self._manifest.segments, sealed),
         )
         self._bytes_since_checkpoint = 0
-        self._active = fresh
         self._view = self._view._replace(
             segments=self._manifest.segments,
             active_base_offset=fresh.base_offset,
@@ -382,7 +405,10 @@ class Log:
         return not active.is_empty and active.indexes.max_timestamp_ms < oldest_kept_ms
 
     def _max_timestamp_ms(self, segment: SealedSegment) -> int:
-        return self._times.max_timestamp_ms(self._view.stretch_at(segment.base_offset))
+        try:
+            return self._times.max_timestamp_ms(self._view.stretch_at(segment.base_offset))
+        except CorruptLog:
+            return -1  # not known
 
     def _trim(self, start_offset: int, count: int) -> tuple[SealedSegment, ...]:
         self._writable()
@@ -398,11 +424,12 @@ class Log:
         """The oldest first, so that a crash leaves no gap. The manifest has forgotten them already."""
         for segment in dropped:
             base = segment.base_offset
-            self._handles.drop(base)
-            self._times.forget(base)
             for path in self._layout.all_of(base):
                 if self._disk.exists(path):
                     self._disk.unlink(path)
+            # Now that nobody can open it any more.
+            self._handles.drop(base)
+            self._times.forget(base)
         if dropped:
             self._disk.sync_directory(self._layout.segments)
 
@@ -420,7 +447,8 @@ class Log:
                 self._stopped = LogClosed("the log was closed", path=self.path)
                 self._handles.close()
                 if self._active is not None:
-                    self._active.close()
+                    with self._syncing:
+                        self._active.close()
                 if self._lock is not None:
                     self._lock.release()
 
@@ -469,9 +497,14 @@ class Log:
         try:
             yield
         except BaseException as error:
-            self._stopped = error if isinstance(error, Exception) else RuntimeError(repr(error))
-            view, active = self._view, self._active
-            if active is not None and active.base_offset == view.active_base_offset:
-                with suppress(DiskError):
-                    active.cut_back(view.end_position)
+            self._stop(error)
             raise
+
+    def _stop(self, error: BaseException) -> None:
+        if self._stopped is not None:
+            return
+        self._stopped = error if isinstance(error, Exception) else RuntimeError(repr(error))
+        view, active = self._view, self._active
+        if active is not None and active.base_offset == view.active_base_offset:
+            with suppress(DiskError):
+                active.cut_back(view.end_position)

@@ -41,8 +41,7 @@ class Torn(NamedTuple):
     whole_records: tuple[Run, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentPlan:
+class SegmentPlan(NamedTuple):
     """One segment: what it holds, and what has to be done with it."""
 
     base_offset: int
@@ -84,7 +83,9 @@ class RecoveryPlan:
     # None: absent or unusable, and manifest_problem says why.
     manifest: Manifest | None
     manifest_problem: str | None
-    # Ascending; the last one is the active segment. Empty only for a log that does not exist yet.
+    # The first sealed segments, taken as the manifest lists them.
+    believed: tuple[SealedSegment, ...]
+    # Those behind, ascending; the last one is the active segment. Empty only if there is no log yet.
     segments: tuple[SegmentPlan, ...]
     log_start_offset: int
     # Files of segments that retention had given up before the crash, to be unlinked.
@@ -98,6 +99,11 @@ class RecoveryPlan:
     @property
     def damage(self) -> tuple[Damage, ...]:
         return tuple(item for segment in self.segments for item in segment.damage) + self.overlaps
+
+    @property
+    def sealed_segments(self) -> tuple[SealedSegment, ...]:
+        """All segments but the active one."""
+        return (*self.believed, *(segment.sealed for segment in self.segments[:-1]))
 
     @property
     def next_offset(self) -> int:
@@ -116,7 +122,7 @@ class RecoveryPlan:
             manifest is not None
             and manifest.next_offset == self.next_offset
             and manifest.active_base_offset == self.segments[-1].base_offset
-            and manifest.segments == tuple(segment.sealed for segment in self.segments[:-1])
+            and manifest.segments == self.sealed_segments
         )
 
     @property

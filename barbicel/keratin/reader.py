@@ -26,7 +26,7 @@ from barbicel.keratin.index import IndexHit
 from barbicel.keratin.indexes import SegmentIndexes
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.view import Stretch, View
-from barbicel.keratin.walk import Walk, find_resumption
+from barbicel.keratin.walk import Walk, find_resumption, is_record
 
 __all__ = ["Reader"]
 
@@ -190,7 +190,7 @@ class Reader:
     def _sure_start(self, handle: SegmentHandle, stretch: Stretch, offset: int) -> IndexHit:
         """An index entry that leads to a sound record, or the front of the segment."""
         floor = self._floor(handle, stretch, offset)
-        if any(True for _ in Walk(handle.file, floor.position, stretch.end_position, floor.offset)):
+        if is_record(handle.file, floor.position, stretch.end_position, floor.offset):
             return floor
         return IndexHit(stretch.base_offset, LOG_HEADER_BYTES)
 

@@ -9,7 +9,7 @@ not grow with the log.
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 from barbicel.codecs.keratin_format import (
     INDEX_ENTRY,
@@ -34,25 +34,35 @@ __all__ = ["plan_beside_writer", "plan_recovery"]
 
 # A log in use changes under our eyes: what looks like damage is believed when it is seen this often.
 LOOKS_AT_A_LOG_IN_USE = 3
+SUFFIXES = ("log", "idx", "tidx", SUMS_SUFFIX)
+STEM_LENGTH = len(segment_name(0, ""))
 
 
-def plan_recovery(disk: Disk, layout: Layout, settings: LogSettings, *, deep: bool = False) -> RecoveryPlan:
-    """Raises DiskError if something cannot be read, UnknownVersion if a newer program wrote it."""
+def plan_recovery(
+    disk: Disk, layout: Layout, settings: LogSettings, *, deep: bool = False, quick: bool = False
+) -> RecoveryPlan:
+    """Raises DiskError if something cannot be read, UnknownVersion if a newer program wrote it.
+
+    `deep` looks at every record. `quick` looks only whether the sealed files are there: they were synced
+    before the manifest listed them, and what became of them since is found by whoever reads them.
+    """
     manifest, manifest_problem = _try_manifest(disk, layout)
-    listing = _Listing.read(disk, layout)
+    listing = _Listing.read(disk, layout, () if manifest is None else manifest.segments)
     planner = _Planner(disk, layout, settings, listing, deep)
     if manifest is None:
         # A filled index without its log says that there was a segment.
-        unlisted = sorted(listing.logs.keys() | listing.orphans())
+        unlisted = sorted(listing.others["log"] | listing.orphans())
         start = first_base = unlisted[0] if unlisted else 0
     else:
         start = manifest.log_start_offset
         first_base = _first_base(manifest)
-        unlisted = sorted(base for base in listing.logs if base >= manifest.active_base_offset)
+        unlisted = sorted(base for base in listing.others["log"] if base >= manifest.active_base_offset)
+        if quick and listing.is_complete:
+            planner.believed = manifest.segments
         planner.add_listed(manifest, unlisted)
     planner.add_unlisted(unlisted)
     known = {segment.base_offset for segment in planner.segments} | planner.overlapping
-    strays = listing.all_but(known)
+    strays = listing.others_but(known)
     # What lies below the log that a sound manifest describes was given up before the crash.
     leftovers = [name for base, name in strays if manifest is not None and base < first_base]
     foreign = listing.foreign + [name for _, name in strays if name not in leftovers]
@@ -62,6 +72,7 @@ def plan_recovery(disk: Disk, layout: Layout, settings: LogSettings, *, deep: bo
         deep=deep,
         manifest=manifest,
         manifest_problem=manifest_problem,
+        believed=planner.believed,
         segments=tuple(planner.segments),
         log_start_offset=start,
         leftovers=_paths(layout, leftovers),
@@ -108,50 +119,66 @@ def _paths(layout: Layout, names: list[str]) -> tuple[str, ...]:
     return tuple(f"{layout.segments}/{name}" for name in names)
 
 
-@dataclass(slots=True)
 class _Listing:
-    """The names in `segments/`, sorted out; sizes by suffix and base offset."""
+    """The names in `segments/`, sorted out. Those that the manifest lists are only looked up."""
 
-    sizes: dict[str, dict[int, int]] = field(
-        default_factory=lambda: {"log": {}, "idx": {}, "tidx": {}, SUMS_SUFFIX: {}}
-    )
-    foreign: list[str] = field(default_factory=list)
-    asides: list[str] = field(default_factory=list)
+    def __init__(self, disk: Disk, layout: Layout, names: set[str]) -> None:
+        self._disk = disk
+        self._layout = layout
+        self._names = names
+        # Whether every file of every listed segment is there.
+        self.is_complete = False
+        # Base offsets by suffix, of the segments that the manifest does not list.
+        self.others: dict[str, set[int]] = {suffix: set() for suffix in SUFFIXES}
+        self.foreign: list[str] = []
+        self.asides: list[str] = []
 
     @classmethod
-    def read(cls, disk: Disk, layout: Layout) -> _Listing:
-        listing = cls()
-        if not disk.exists(layout.segments):
-            return listing
-        for entry in disk.list(layout.segments):
-            parsed = None if entry.is_directory else parse_segment_name(entry.name)
-            if parsed is not None:
-                base_offset, suffix = parsed
-                listing.sizes[suffix][base_offset] = entry.size
-            elif any(mark in entry.name for mark in ASIDE_MARKS):
-                listing.asides.append(entry.name)
-            else:
-                listing.foreign.append(entry.name)
+    def read(cls, disk: Disk, layout: Layout, listed: Sequence[SealedSegment]) -> _Listing:
+        names: set[str] = set()
+        if disk.exists(layout.segments):
+            names.update(disk.names(layout.segments))
+        listing = cls(disk, layout, names)
+        stems = {segment_name(segment.base_offset, "") for segment in listed}
+        present = {name for name in names if name[:STEM_LENGTH] in stems and name[STEM_LENGTH:] in SUFFIXES}
+        listing.is_complete = len(present) == len(SUFFIXES) * len(listed)
+        for name in sorted(names - present):
+            listing._sort_in(name)
         return listing
 
-    @property
-    def logs(self) -> dict[int, int]:
-        return self.sizes["log"]
+    def _sort_in(self, name: str) -> None:
+        parsed = parse_segment_name(name)
+        if parsed is not None and self._disk.size(f"{self._layout.segments}/{name}") is not None:
+            base_offset, suffix = parsed
+            self.others[suffix].add(base_offset)
+        elif any(mark in name for mark in ASIDE_MARKS):
+            self.asides.append(name)
+        else:
+            self.foreign.append(name)
+
+    def size(self, base_offset: int, suffix: str) -> int | None:
+        """Of a segment's file, None if there is none."""
+        name = segment_name(base_offset, suffix)
+        return self._disk.size(f"{self._layout.segments}/{name}") if name in self._names else None
+
+    def has(self, base_offset: int, suffix: str) -> bool:
+        return segment_name(base_offset, suffix) in self._names
 
     def orphans(self) -> set[int]:
         """The segments of which a filled `.idx` is left and no `.log`."""
+        filled_bytes = INDEX_HEADER_BYTES + INDEX_ENTRY.size
         return {
             base
-            for base, size in self.sizes["idx"].items()
-            if base not in self.logs and size >= INDEX_HEADER_BYTES + INDEX_ENTRY.size
+            for base in self.others["idx"] - self.others["log"]
+            if (self.size(base, "idx") or 0) >= filled_bytes
         }
 
-    def all_but(self, bases: set[int]) -> list[tuple[int, str]]:
-        """(base offset, name) of the files whose segment is not among these."""
+    def others_but(self, bases: set[int]) -> list[tuple[int, str]]:
+        """(base offset, name) of the unlisted files whose segment is not among these."""
         return sorted(
             (base, segment_name(base, suffix))
-            for suffix, sizes in self.sizes.items()
-            for base in sizes
+            for suffix, found in self.others.items()
+            for base in found
             if base not in bases
         )
 
@@ -168,6 +195,8 @@ class _Planner:
         self._listing = listing
         self._deep = deep
         self._synced_offset = 0
+        # Listed segments that are not looked at.
+        self.believed: tuple[SealedSegment, ...] = ()
         self.segments: list[SegmentPlan] = []
         self.overlaps: list[Damage] = []
         self.overlapping: set[int] = set()
@@ -175,7 +204,7 @@ class _Planner:
     def add_listed(self, manifest: Manifest, unlisted: list[int]) -> None:
         """The segments that the manifest knows, and its active one if that has no file."""
         self._synced_offset = manifest.next_offset
-        for sealed in manifest.segments:
+        for sealed in manifest.segments[len(self.believed) :]:
             self._add_sealed(sealed)
         if unlisted[:1] != [manifest.active_base_offset]:
             self._add_absent_active(manifest.active_base_offset, unlisted)
@@ -183,7 +212,7 @@ class _Planner:
     def _add_sealed(self, sealed: SealedSegment) -> None:
         """Its sizes tell whether it has to be looked at."""
         base = sealed.base_offset
-        log_bytes = self._listing.logs.get(base)
+        log_bytes = self._listing.size(base, "log")
         if log_bytes is None:
             self._add_missing(base, sealed.end_offset)
             return
@@ -205,10 +234,10 @@ class _Planner:
         )
 
     def _index_problem(self, sealed: SealedSegment) -> str | None:
-        idx_bytes = self._listing.sizes["idx"].get(sealed.base_offset)
+        idx_bytes = self._listing.size(sealed.base_offset, "idx")
         if idx_bytes != sealed.idx_bytes:
             return f"its .idx has {idx_bytes or 0} bytes, the manifest says {sealed.idx_bytes}"
-        if sealed.base_offset not in self._listing.sizes["tidx"]:
+        if not self._listing.has(sealed.base_offset, "tidx"):
             return "its .tidx is missing"
         return None
 
@@ -227,14 +256,14 @@ class _Planner:
     def add_unlisted(self, bases: list[int]) -> None:
         """Segments that no manifest lists, in ascending order; only the last one may be torn."""
         for number, base in enumerate(bases):
-            expected = self.segments[-1].end_offset if self.segments else base
+            expected = self._end_offset(base)
             if base < expected:
                 self._add_overlap(base, expected)
                 continue
             if base > expected:
                 self._add_missing(expected, base)
             is_last = number + 1 == len(bases)
-            if base not in self._listing.logs:
+            if base not in self._listing.others["log"]:
                 self._add_missing(base, self._last_indexed(base) + 1 if is_last else bases[number + 1])
                 continue
             # A segment is synced before the next one is created, so all but the last must be whole.
@@ -248,8 +277,14 @@ class _Planner:
                 )
             )
 
-        if bases and bases[-1] not in self._listing.logs:
+        if bases and bases[-1] not in self._listing.others["log"]:
             self._add_empty_active()
+
+    def _end_offset(self, otherwise: int) -> int:
+        """Where the segments that were added so far end."""
+        if self.segments:
+            return self.segments[-1].end_offset
+        return self.believed[-1].end_offset if self.believed else otherwise
 
     def _add_overlap(self, base: int, expected: int) -> None:
         self.overlapping.add(base)

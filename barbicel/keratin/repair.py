@@ -69,7 +69,7 @@ def manifest_of(plan: RecoveryPlan, now_ms: int) -> Manifest:
         max_open_segments=settings.max_open_segments,
         active_base_offset=plan.segments[-1].base_offset,
         next_offset=plan.next_offset,
-        segments=tuple(segment.sealed for segment in plan.segments[:-1]),
+        segments=plan.sealed_segments,
         log_start_offset=plan.log_start_offset,
         leader_epoch=0 if before is None else before.leader_epoch,
     )
@@ -108,7 +108,7 @@ class _Bench:
         if segment.reindex is not None and segment.indexes is not None:
             header = FileHeader(segment.base_offset, segment.created_ts_ms)
             replace_files(self.disk, index_replacements(self.layout, header, segment.indexes))
-        return replace(segment, torn=None, rewrite_from=None, reindex=None)
+        return segment._replace(torn=None, rewrite_from=None, reindex=None)
 
     def create(self, base_offset: int) -> SegmentPlan:
         indexes = SegmentIndexes(base_offset, self.settings.index_stride_bytes)
@@ -173,7 +173,7 @@ class _Bench:
         mended = self._look(segment.base_offset, segment.end_offset)
         assert mended.indexes is not None
         replace_files(self.disk, index_replacements(self.layout, header, mended.indexes))
-        return replace(mended, reindex=None, idx_bytes=mended.indexes.idx_bytes)
+        return mended._replace(reindex=None, idx_bytes=mended.indexes.idx_bytes)
 
     def _pieces(self, path: str, segment: SegmentPlan) -> Iterator[bytes]:
         lost = [item for item in segment.damage if item.end_offset > item.first_offset]

@@ -47,6 +47,7 @@ class ActiveSegment:
         self._file = disk.open(layout.log(header.base_offset), "write")
         self._allocated_bytes = self._file.end
         self._file.end = end_position
+        self._is_closed = False
         self.indexes = indexes
         self.next_offset = next_offset
         # When the first record came; after a restart its creation has to do.
@@ -134,8 +135,9 @@ class ActiveSegment:
         self._file.preallocate(self._allocated_bytes)
 
     def sync(self) -> None:
-        """On return every record appended so far survives a power cut."""
-        self._file.fdatasync()
+        """On return every record appended before survives a power cut. One may be appended meanwhile."""
+        if not self._is_closed:  # a sealed segment is durable already
+            self._file.fdatasync()
 
     def write_indexes(self) -> None:
         """Make the index files on the disk equal to those in memory, durably."""
@@ -160,4 +162,5 @@ class ActiveSegment:
         self._file.truncate(position)
 
     def close(self) -> None:
+        self._is_closed = True
         self._file.close()

@@ -26,7 +26,7 @@ class LogSettings:
     # The largest record that is accepted, headers and framing included.
     max_record_bytes: int = 128 * MIB
     # The manifest vouches anew after this many synced bytes: recovery scans no more than that.
-    checkpoint_bytes: int = 64 * MIB
+    checkpoint_bytes: int = 128 * MIB
     # A growing segment is preallocated by its own size, within these bounds; a maximum of 0 turns it off.
     preallocate_min_bytes: int = 256 * KIB
     preallocate_max_bytes: int = 16 * MIB

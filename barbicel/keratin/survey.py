@@ -15,13 +15,13 @@ from barbicel.keratin.examine import (
     read_log_header,
     whole_records_behind,
 )
-from barbicel.keratin.index import IndexHit, SparseIndex
+from barbicel.keratin.index import SparseIndex
 from barbicel.keratin.index_audit import IndexAudit
 from barbicel.keratin.indexes import SegmentIndexes, are_vouched_for, read_index, read_time_index
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.plan import Damage, SegmentPlan, Torn
 from barbicel.keratin.time_index import TimeIndex
-from barbicel.keratin.walk import Walk, last_nonzero
+from barbicel.keratin.walk import is_record, last_nonzero
 
 __all__ = ["SurveyOrder", "survey_segment"]
 
@@ -161,15 +161,11 @@ def _from_the_last_entry(
     """The last place that the indexes and the log agree on, so that little is left to read."""
     offsets.cut(order.synced_offset - 1)
     hit = offsets[len(offsets) - 1] if offsets else None
-    if hit is None or not _leads_to_record(file, end, hit):
+    if hit is None or not is_record(file, hit.position, end, hit.offset):
         return None
     offsets.cut(hit.offset - 1)
     times.cut(hit.offset)
     return _Start(hit.position, hit.offset, SegmentIndexes.resumed(offsets, times, stride_bytes))
-
-
-def _leads_to_record(file: File, end: int, hit: IndexHit) -> bool:
-    return any(True for _ in Walk(file, hit.position, end, hit.offset))
 
 
 def _difference(disk: Disk, layout: Layout, base_offset: int, indexes: SegmentIndexes) -> str | None:

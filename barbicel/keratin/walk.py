@@ -18,7 +18,7 @@ from barbicel.codecs.keratin_format import (
 )
 from barbicel.disk import File
 
-__all__ = ["Resumption", "Walk", "find_resumption", "is_zero", "last_nonzero"]
+__all__ = ["Resumption", "Walk", "find_resumption", "is_record", "is_zero", "last_nonzero"]
 
 FIRST_CHUNK_BYTES = 128 << 10
 CHUNK_BYTES = 1 << 20
@@ -136,11 +136,17 @@ def _sound_record(
     if position >= end:
         return None
     head = peek_record(memoryview(file.pread(RECORD_OVERHEAD_BYTES, position)), 0)
-    if head is None or not from_offset <= head.offset < below_offset or position + head.size > end:
+    if head is None or not from_offset <= head.offset < below_offset:
         return None
-    for record in Walk(file, position, end, head.offset):
-        return Resumption(position, record.offset)
-    return None
+    return Resumption(position, head.offset) if is_record(file, position, end, head.offset) else None
+
+
+def is_record(file: File, position: int, end: int, offset: int) -> bool:
+    """Whether a sound record of that offset lies there."""
+    head = peek_record(memoryview(file.pread(RECORD_OVERHEAD_BYTES, position)), 0)
+    if head is None or position + head.size > end:
+        return False
+    return bool(decode_records(memoryview(file.pread(head.size, position)), position, offset).records)
 
 
 def is_zero(file: File, position: int, end: int) -> bool:

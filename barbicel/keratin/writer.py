@@ -1,12 +1,13 @@
-"""The writer: one thread that commits the appends of many callers, to many logs, in groups.
+"""The writer: it commits the appends of many callers, to many logs, in groups.
 
-Nothing waits for a full group: the requests that arrive while one group is written and synced are the
-next group, so the disk's own pace sets the size. A turn is
+Nothing waits for a full group: the requests that arrive while one group is synced are the next group, so
+the disk's own pace sets the size. A turn is
 
     take what waits → one write a log → answer AFTER_WRITE → one sync a log → answer AFTER_FSYNC
 
-and every answer of a kind leaves in one call of `deliver`. The queue is bounded: a caller who finds it
-full waits, or is told so.
+and every answer of a kind leaves in one call of `deliver`. The sync of a large group is left to a second
+thread, so that the next one can be checked and copied beside it. The queue is bounded: a caller who finds
+it full waits, or is told so.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -41,6 +42,8 @@ class WriterSettings:
     # What one turn takes.
     max_batch_bytes: int = 8 << 20
     max_batch_records: int = 10_000
+    # From this size on a group is written while the one before is still being synced.
+    overlap_bytes: int = 128 << 10
     # How long a turn waits for more once it has something. 0 lets the disk set the pace.
     linger_ms: int = 0
     # Records that were answered AFTER_WRITE are synced within this time.
@@ -50,7 +53,7 @@ class WriterSettings:
         for name in ("max_queue_bytes", "max_queue_requests", "max_batch_bytes", "max_batch_records"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, allowed is 1 or more")
-        for name in ("linger_ms", "flush_ms"):
+        for name in ("linger_ms", "flush_ms", "overlap_bytes"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}, allowed is 0 or more")
 
@@ -76,7 +79,7 @@ def answer_here(answers: Sequence[Answer]) -> None:
 
 class Writer:
     """Start it with `with Writer() as writer:` or end it with `close`. Logs are opened and closed by their
-    owner; an append to one that was closed fails alone."""
+    owner; an append to one that was closed fails alone. A callback must not wait for the writer."""
 
     def __init__(
         self,
@@ -89,15 +92,25 @@ class Writer:
         self._deliver = deliver
         self._monotonic = monotonic
         self._mutex = threading.Lock()
-        self._not_empty = threading.Condition(self._mutex)
         self._not_full = threading.Condition(self._mutex)
+        self._writer_wakes = threading.Condition(self._mutex)
+        self._syncer_wakes = threading.Condition(self._mutex)
         self._queue: deque[_Request] = deque()
         self._queued_bytes = 0
         self._closing = False
-        # When each log that has unsynced records must be synced; touched by the thread alone.
+        self._writer_ended = False
+        # The way of a large turn: left to the syncer, taken by it, back for its answers.
+        self._left: _Turn | None = None
+        self._syncer_is_busy = False
+        self._synced: list[_Turn] = []
+        # When each log that has unsynced records must be synced.
         self._sync_due: dict[Log, float] = {}
-        self._thread = threading.Thread(target=self._run, name="keratin-writer", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._write_turns, name="keratin-writer", daemon=True),
+            threading.Thread(target=self._sync_turns, name="keratin-syncer", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def append(self, log: Log, records: Sequence[NewRecord], ack: Ack = Ack.AFTER_FSYNC) -> Appended:
         """Append and wait: on return the records are as safe as `ack` says."""
@@ -132,7 +145,7 @@ class Writer:
                 raise LogClosed("the writer was closed", path=log.path)
             self._queue.append(request)
             self._queued_bytes += request.size
-            self._not_empty.notify()
+            self._writer_wakes.notify()
 
     def _is_full(self, size: int) -> bool:
         return bool(self._queue) and (
@@ -141,12 +154,13 @@ class Writer:
         )
 
     def close(self) -> None:
-        """Commit what waits, sync everything, end the thread."""
+        """Commit what waits, sync everything, end the threads."""
         with self._mutex:
             self._closing = True
-            self._not_empty.notify()
+            self._writer_wakes.notify()
             self._not_full.notify_all()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
     def __enter__(self) -> Writer:
         return self
@@ -159,39 +173,78 @@ class Writer:
     ) -> None:
         self.close()
 
-    # --- the thread ---------------------------------------------------------------------------------
+    # --- the writer's thread ------------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def _write_turns(self) -> None:
         while True:
-            batch = self._take_batch()
-            if batch:
-                self._commit(batch)
-            self._sync_what_is_due(everything=not batch and self._closing)
-            if not batch and self._closing:
+            synced, turn = self._next()
+            for done in synced:
+                self._answer(done, Ack.AFTER_FSYNC)
+            if turn is not None:
+                self._write_turn(turn)
+            elif not synced:
                 return
 
-    def _take_batch(self) -> list[_Request]:
-        """Wait for requests; empty if a sync is due first, or if all is done and the writer closes."""
+    def _next(self) -> tuple[list[_Turn], _Turn | None]:
+        """Wait for turns to answer and requests to write; neither when all is done."""
         with self._mutex:
-            while not self._queue and not self._closing:
-                if not self._not_empty.wait(self._until_sync_due()):
-                    return []
-            if self._settings.linger_ms and self._queue:
+            while not self._synced and not self._may_take():
+                if self._closing and not self._queue and not self._syncer_is_busy:
+                    self._writer_ended = True
+                    self._syncer_wakes.notify()
+                    return [], None
+                self._writer_wakes.wait()
+            synced, self._synced = self._synced, []
+            if not self._may_take():
+                return synced, None
+            if self._settings.linger_ms and not synced:
                 self._linger()
-            batch: list[_Request] = []
-            size = count = 0
-            while self._queue:
-                request = self._queue[0]
-                size += request.size
-                count += len(request.records)
-                if batch and (
-                    size > self._settings.max_batch_bytes or count > self._settings.max_batch_records
-                ):
-                    break
-                batch.append(self._queue.popleft())
-                self._queued_bytes -= request.size
-            self._not_full.notify_all()
-            return batch
+            return synced, _Turn(self._take_batch())
+
+    def _may_take(self) -> bool:
+        """Beside a sync only what is large enough, and only one turn ahead."""
+        if not self._queue:
+            return False
+        is_large = self._queued_bytes >= self._settings.overlap_bytes
+        return not self._syncer_is_busy or (is_large and self._left is None)
+
+    def _take_batch(self) -> list[_Request]:
+        batch: list[_Request] = []
+        size = count = 0
+        while self._queue:
+            request = self._queue[0]
+            size += request.size
+            count += len(request.records)
+            if batch and (size > self._settings.max_batch_bytes or count > self._settings.max_batch_records):
+                break
+            batch.append(self._queue.popleft())
+            self._queued_bytes -= request.size
+        self._not_full.notify_all()
+        return batch
+
+    def _write_turn(self, turn: _Turn) -> None:
+        for log, requests in turn.by_log.items():
+            self._write(log, requests)
+        self._answer(turn, Ack.AFTER_WRITE)
+        self._note_unsynced(turn)
+        with self._mutex:
+            if self._syncer_is_busy or turn.size >= self._settings.overlap_bytes:
+                self._left, self._syncer_is_busy = turn, True
+                self._syncer_wakes.notify()
+                return
+        self._sync_turn(turn)
+        self._answer(turn, Ack.AFTER_FSYNC)
+        turn.checkpoint()
+
+    def _note_unsynced(self, turn: _Turn) -> None:
+        """What nobody waits for is synced in time."""
+        unsynced = turn.logs_with(Ack.AFTER_WRITE)
+        if unsynced:
+            with self._mutex:
+                due = self._monotonic() + self._settings.flush_ms / 1000
+                for log in unsynced:
+                    self._sync_due.setdefault(log, due)
+                self._syncer_wakes.notify()
 
     def _linger(self) -> None:
         deadline = self._monotonic() + self._settings.linger_ms / 1000
@@ -199,7 +252,7 @@ class Writer:
             left = deadline - self._monotonic()
             if left <= 0:
                 return
-            self._not_empty.wait(left)
+            self._writer_wakes.wait(left)
 
     def _has_full_batch(self) -> bool:
         return (
@@ -207,24 +260,6 @@ class Writer:
             or len(self._queue) >= self._settings.max_queue_requests
             or sum(len(request.records) for request in self._queue) >= self._settings.max_batch_records
         )
-
-    def _until_sync_due(self) -> float | None:
-        if not self._sync_due:
-            return None
-        return max(0.0, min(self._sync_due.values()) - self._monotonic())
-
-    def _commit(self, batch: list[_Request]) -> None:
-        by_log: dict[Log, list[_Request]] = {}
-        for request in batch:
-            by_log.setdefault(request.log, []).append(request)
-        for log, requests in by_log.items():
-            self._write(log, requests)
-        self._answer(request for request in batch if request.ack is Ack.AFTER_WRITE)
-        for log, requests in by_log.items():
-            self._sync(log, [request for request in requests if request.ack is Ack.AFTER_FSYNC])
-        self._answer(request for request in batch if request.ack is Ack.AFTER_FSYNC)
-        for log in by_log:
-            log.checkpoint_if_due()
 
     def _write(self, log: Log, requests: list[_Request]) -> None:
         """One write for the requests that fit the active segment together, then the next ones."""
@@ -244,7 +279,6 @@ class Writer:
             base_offset = log.write([record for request in group for record in request.records]).base_offset
             if any(request.ack is Ack.AFTER_WRITE for request in group):
                 log.publish()
-                self._sync_due.setdefault(log, self._monotonic() + self._settings.flush_ms / 1000)
         except Exception as error:
             for request in group:
                 request.outcome = error
@@ -254,35 +288,94 @@ class Writer:
             request.outcome = Appended(base_offset, count)
             base_offset += count
 
-    def _sync(self, log: Log, requests: list[_Request]) -> None:
-        """One sync; if it fails, so do the appends that were not durable before."""
-        if not requests:
-            return
-        try:
-            log.sync()
-            self._sync_due.pop(log, None)
-        except Exception as error:
-            for request in requests:
-                if isinstance(request.outcome, Appended) and not log.is_synced(request.outcome):
-                    request.outcome = error
+    # --- the syncer's thread ------------------------------------------------------------------------
 
-    def _answer(self, requests: Iterable[_Request]) -> None:
-        answers = [(request.done, request.outcome) for request in requests if request.outcome is not None]
-        if answers:
+    def _sync_turns(self) -> None:
+        while (turn := self._next_left()) is not None:
+            self._sync_turn(turn)
+            with self._mutex:
+                self._synced.append(turn)
+                self._syncer_is_busy = self._left is not None
+                self._writer_wakes.notify()
+            turn.checkpoint()
+            self._sync_what_is_due()
+        self._sync_what_is_due(everything=True)
+
+    def _next_left(self) -> _Turn | None:
+        """The next turn, one of nothing if another sync is due first; None when all is done."""
+        with self._mutex:
+            while self._left is None:
+                if self._writer_ended:
+                    return None
+                due = min(self._sync_due.values(), default=None)
+                left = None if due is None else max(0.0, due - self._monotonic())
+                if left == 0.0:
+                    return _Turn([])
+                self._syncer_wakes.wait(left)
+            turn, self._left = self._left, None
+            self._writer_wakes.notify()
+            return turn
+
+    def _sync_turn(self, turn: _Turn) -> None:
+        """One sync a log; if it fails, so do the appends that were not durable before."""
+        for log in turn.logs_with(Ack.AFTER_FSYNC):
             try:
-                self._deliver(answers)
-            except Exception:  # the thread serves others too
-                _log.exception("answers could not be delivered")
+                log.sync()
+                with self._mutex:
+                    self._sync_due.pop(log, None)
+            except Exception as error:
+                for request in turn.by_log[log]:
+                    if isinstance(request.outcome, Appended) and not log.is_synced(request.outcome):
+                        request.outcome = error
 
-    def _sync_what_is_due(self, everything: bool) -> None:
-        if not self._sync_due:
-            return
-        now = self._monotonic()
-        for log in [log for log, due in self._sync_due.items() if everything or due <= now]:
-            del self._sync_due[log]
+    def _sync_what_is_due(self, *, everything: bool = False) -> None:
+        with self._mutex:
+            now = self._monotonic()
+            logs = [log for log, due in self._sync_due.items() if everything or due <= now]
+            for log in logs:
+                del self._sync_due[log]
+        for log in logs:
             # Nobody waits for this one: a log that fails stops, and says so to the next append.
             with suppress(BarbicelError):
                 log.sync()
+
+    # --- both ---------------------------------------------------------------------------------------
+
+    def _answer(self, turn: _Turn, ack: Ack) -> None:
+        answers = [
+            (request.done, request.outcome)
+            for request in turn.batch
+            if request.ack is ack and request.outcome is not None
+        ]
+        if answers:
+            try:
+                self._deliver(answers)
+            except Exception:  # the threads serve others too
+                _log.exception("answers could not be delivered")
+
+
+class _Turn:
+    """The requests that are committed together."""
+
+    __slots__ = ("batch", "by_log", "size")
+
+    def __init__(self, batch: list[_Request]) -> None:
+        self.batch = batch
+        self.size = 0
+        self.by_log: dict[Log, list[_Request]] = {}
+        for request in batch:
+            self.size += request.size
+            self.by_log.setdefault(request.log, []).append(request)
+
+    def logs_with(self, ack: Ack) -> list[Log]:
+        """The logs that somebody appends to with this wish."""
+        return [
+            log for log, requests in self.by_log.items() if any(request.ack is ack for request in requests)
+        ]
+
+    def checkpoint(self) -> None:
+        for log in self.by_log:
+            log.checkpoint_if_due()
 
 
 class _Waiter:

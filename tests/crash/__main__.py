@@ -8,24 +8,29 @@ from os import cpu_count
 from time import monotonic
 
 from tests.crash.campaign import Campaign
+from tests.crash.group_campaign import GroupCampaign
 
 STATES_PER_SEED = 5_000
+# They take turns, seed by seed.
+CAMPAIGNS = {"log": Campaign, "groups": GroupCampaign}
 
 
-def _run(seed: int) -> int:
-    campaign = Campaign(seed, STATES_PER_SEED)
+def _run(job: tuple[str, int]) -> int:
+    kind, seed = job
+    campaign = CAMPAIGNS[kind](seed, STATES_PER_SEED)
     campaign.run()
     return campaign.looked_at
 
 
 def main(states: int, first_seed: int) -> None:
-    seeds = range(first_seed, first_seed + -(-states // STATES_PER_SEED))
+    wanted = -(-states // STATES_PER_SEED)
+    jobs = [(kind, seed) for seed in range(first_seed, first_seed + wanted) for kind in CAMPAIGNS][:wanted]
     started, looked_at = monotonic(), 0
     with ProcessPoolExecutor(cpu_count()) as pool:
-        for seed, count in zip(seeds, pool.map(_run, seeds), strict=True):
+        for (kind, seed), count in zip(jobs, pool.map(_run, jobs), strict=True):
             looked_at += count
             rate = looked_at / (monotonic() - started)
-            sys.stdout.write(f"seed {seed}: {looked_at} of {states} states, {rate:.0f} a second\n")
+            sys.stdout.write(f"{kind}, seed {seed}: {looked_at} of {states} states, {rate:.0f} a second\n")
             sys.stdout.flush()
     sys.stdout.write(f"{looked_at} crash states, every promise kept\n")
 

@@ -76,6 +76,18 @@ class FaultDisk(Gate):
                 for name, node in self._tree.directory(path).entries.items()
             )
 
+    def names(self, path: str) -> Sequence[str]:
+        return [entry.name for entry in self.list(path)]
+
+    def size(self, path: str) -> int | None:
+        with self.passing("stat", path):
+            try:
+                return len(self._tree.inode(path).current)
+            except OSError as error:
+                if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR):
+                    return None
+                raise
+
     def exists(self, path: str) -> bool:
         try:
             self._tree.node(path)

@@ -1,0 +1,43 @@
+"""The command: which parts to run, and where their results go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from bench.keratin.part import measure as measure_keratin
+from bench.machine import describe_machine
+from bench.report import Measurement, print_table, render_markdown, write_json
+from bench.rounds import OUT, scratch_directory
+
+# A part is a function that measures in the directory it is given.
+PARTS: dict[str, Callable[[str], list[Measurement]]] = {
+    "keratin": measure_keratin,
+}
+
+
+@click.command()
+@click.argument("part", required=False)
+@click.option(
+    "--markdown",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write the tables of this run to this file.",
+)
+def main(part: str | None, markdown: Path | None) -> None:
+    """Run one PART, or all of them, and write bench/out/<part>.json."""
+    if part is not None and part not in PARTS:
+        raise click.BadParameter(f"there is no part {part!r}; there are: {', '.join(PARTS)}")
+    results: dict[str, list[Measurement]] = {}
+    for name in PARTS if part is None else [part]:
+        with scratch_directory() as directory:
+            results[name] = PARTS[name](directory)
+        print_table(name, results[name])
+        write_json(OUT / f"{name}.json", results[name])
+    if markdown is not None:
+        markdown.write_text(render_markdown(describe_machine(OUT), results), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m bench")

@@ -1,0 +1,1 @@
+"""Keratin against bare loops over the same bytes."""

@@ -1,0 +1,272 @@
+"""Stopping a store of groups at every disk call and at every byte of its turns, and looking at what is left.
+
+As `campaign` does it for a log: the workload runs once on a disk that knows what is written and what is
+synced; before each of its calls a copy is taken as a crash at that moment would leave it, reopened, held
+to the promises, used, and crashed again. Everything follows from the seed.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+
+from barbicel.codecs.stroma_format import NO_DEADLINE_MS, Event, Release
+from barbicel.stroma import GroupKey, GroupStore, StoreSettings, SyncPolicy
+from tests.crash.promises import BrokenPromise
+from tests.stroma.builders import KEY, LONG_KEY, OTHER, ROOT, random_event, view_on
+from tests.stroma.model import EMPTY, PlainGroup, PromisedGroup, View, view_of
+from tests.support.fault_disk import FaultDisk
+from tests.support.faults import Call, PowerCut
+from tests.support.inodes import Fate
+
+__all__ = ["GroupCampaign", "GroupCrash"]
+
+KEYS = (KEY, OTHER, LONG_KEY, GroupKey("other_topic", 12, ""))
+TEARS_PER_CALL = 2
+SECOND_CRASH_SHARE = 0.2
+# Of the writes to a delta that are stopped at each of their bytes; the others at a few.
+EVERY_BYTE_SHARE = 0.1
+SYNC_INTERVAL_MS = 100
+
+
+@dataclass(frozen=True)
+class GroupCrash:
+    """One state that was looked at, to tell about it and to do it again."""
+
+    seed: int
+    call: Call
+    fate: Fate
+    torn_append: int | None
+
+
+@dataclass
+class GroupCampaign:
+    """Looks at `states` crash states of the workload that `seed` gives."""
+
+    seed: int
+    states: int
+    looked_at: int = 0
+    by_operation: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # Two sources, so that what is looked at does not change what happens.
+        self._work = Random(self.seed)
+        self._fates = Random(self.seed + 1)
+        self._disk = FaultDisk()
+        self._now_ms = 1_000_000
+        self._policy = list(SyncPolicy)[self.seed % len(SyncPolicy)]
+        self._promised = {key: PromisedGroup() for key in KEYS}
+        # Every state that a group was in since it was made: a crash while it is deleted may show any.
+        self._ever: dict[GroupKey, list[View]] = {key: [EMPTY] for key in KEYS}
+        self._deleting: GroupKey | None = None
+        self._store: GroupStore | None = None
+
+    def run(self) -> None:
+        self._disk.observer = self._look
+        while self.looked_at < self.states:
+            if self._store is None:
+                self._store = self._open(self._disk)
+                list(self._store.recover_deadlines())
+            self._step(self._store)
+
+    # --- the workload -------------------------------------------------------------------------------
+
+    def _open(self, disk: FaultDisk) -> GroupStore:
+        # Small enough that compactions and evictions happen all the time.
+        settings = StoreSettings(
+            sync_policy=self._policy,
+            sync_interval_ms=SYNC_INTERVAL_MS,
+            compact_bytes=900,
+            compact_ratio=3,
+            compact_min_bytes=400,
+            max_open_groups=2,
+            idle_ms=150,
+        )
+        return GroupStore.open(ROOT, disk=disk, settings=settings, clock=lambda: self._now_ms)
+
+    def _step(self, store: GroupStore) -> None:
+        self._now_ms += self._work.randrange(60)
+        step = self._work.choices(
+            (self._turn, self._sync, self._maintain, self._compact, self._expire, self._delete, self._reopen),
+            weights=(20, 4, 6, 2, 3, 1, 2),
+        )[0]
+        step(store)
+
+    def _record(self, key: GroupKey, events: list[Event]) -> None:
+        for event in events:
+            self._promised[key].record(event)
+            self._ever[key].append(self._promised[key].views[-1])
+
+    def _turn(self, store: GroupStore) -> None:
+        """Events in a group or several, the turn's end most of the time, and a look at the files."""
+        for key in self._work.sample(KEYS, self._work.choice((1, 1, 2))):
+            events = _events(self._work, self._now_ms)
+            self._record(key, events)
+            store.record(key, events)
+        if self._work.random() < 0.8:
+            self._commit(store)
+            for key in self._work.sample(KEYS, 2):
+                live = self._promised[key].views[-1]
+                if not live == view_on(self._disk, key) == view_of(store.state(key)):
+                    raise BrokenPromise(f"{key}: snapshot and delta are not the live state")
+
+    def _commit(self, store: GroupStore) -> None:
+        self._note_reached()
+        if failures := store.commit():
+            raise BrokenPromise(f"a sound disk failed: {failures}")
+        for group in self._promised.values():
+            group.note_written(self._now_ms)
+            if self._policy is SyncPolicy.ALWAYS:
+                group.note_synced()
+
+    def _sync(self, store: GroupStore) -> None:
+        wanted = self._work.sample(KEYS, self._work.choice((1, 2)))
+        self._note_reached()
+        store.sync(wanted)
+        for key, group in self._promised.items():
+            group.note_written(self._now_ms)
+            if key in wanted or self._policy is SyncPolicy.ALWAYS:
+                group.note_synced()
+
+    def _maintain(self, store: GroupStore) -> None:
+        self._note_reached()
+        store.maintain()
+        for group in self._promised.values():
+            since_ms = group.unsynced_since_ms
+            is_due = since_ms is not None and self._now_ms - since_ms >= SYNC_INTERVAL_MS
+            if is_due and self._policy is SyncPolicy.INTERVAL:
+                group.note_synced()
+
+    def _compact(self, store: GroupStore) -> None:
+        key = self._work.choice(KEYS)
+        self._note_reached()
+        store.compact(key)
+        self._promised[key].note_compacted()
+
+    def _expire(self, store: GroupStore) -> None:
+        self._commit(store)
+        due = sorted(
+            (key, *held) for key, group in self._promised.items() for held in group.live.expired(self._now_ms)
+        )
+        found = store.pop_expired(self._now_ms)
+        for key, offset, inflight in found:
+            self._record(key, [Release(offset, inflight.epoch)])
+        if sorted(tuple(item) for item in found) != due:
+            raise BrokenPromise(f"expired are {due}, found were {found}")
+
+    def _delete(self, store: GroupStore) -> None:
+        key = self._deleting = self._work.choice(KEYS)
+        store.delete(key)
+        self._deleting = None
+        self._promised[key], self._ever[key] = PromisedGroup(), [EMPTY]
+
+    def _reopen(self, store: GroupStore) -> None:
+        self._note_reached()
+        store.close()
+        for group in self._promised.values():
+            group.note_compacted()
+        self._store = None
+
+    def _note_reached(self) -> None:
+        """Everything that was recorded may be on the disk from now on."""
+        for group in self._promised.values():
+            group.note_reached()
+
+    # --- the crashes --------------------------------------------------------------------------------
+
+    def _look(self, call: Call) -> None:
+        for fate in (Fate.DROP, Fate.KEEP, *[Fate.TEAR] * TEARS_PER_CALL):
+            self._crash(GroupCrash(self.seed, call, fate, None))
+        if call.operation == "write":
+            is_turn = call.path.endswith(".delta")
+            step = 1 if is_turn and self._fates.random() < EVERY_BYTE_SHARE else 1 + len(call.data) // 4
+            for count in range(1, len(call.data), step):
+                self._crash(GroupCrash(self.seed, call, Fate.KEEP, count))
+                if count % 16 == 0:
+                    self._crash(GroupCrash(self.seed, call, Fate.TEAR, count))
+
+    def _crash(self, crash: GroupCrash) -> None:
+        if self.looked_at >= self.states:
+            return
+        self.looked_at += 1
+        operation = crash.call.operation
+        self.by_operation[operation] = self.by_operation.get(operation, 0) + 1
+        left = self._disk.crash(crash.fate, self._fates, torn_append=crash.torn_append)
+        try:
+            self._examine(left, crash.fate)
+        except Exception as error:
+            raise BrokenPromise(f"state {self.looked_at}, {crash}: {error}") from error
+
+    def _examine(self, disk: FaultDisk, fate: Fate) -> None:
+        """Reopen, check, use, and once more."""
+        if self._fates.random() < SECOND_CRASH_SHARE:
+            disk = self._crash_again(disk)
+        store = self._open(disk)
+        found = {key: view_of(store.state(key)) for key in KEYS}
+        for key, view in found.items():
+            self._check(key, view, fate)
+        self._check_directory(store, found)
+        key = self._fates.choice(KEYS)
+        events = _events(self._fates, self._now_ms)
+        model = PlainGroup.of(found[key])
+        for event in events:
+            model.apply(event)
+        store.record(key, events)
+        if self._fates.random() < 0.3:
+            store.compact(key)
+        store.sync([key])
+        again = disk.crash(self._fates.choice(list(Fate)), self._fates)
+        for used in KEYS:
+            expected = model.view() if used == key else found[used]
+            if view_on(again, used) != expected:
+                raise BrokenPromise(f"{used}: {view_on(again, used)} after the second crash, not {expected}")
+
+    def _crash_again(self, disk: FaultDisk) -> FaultDisk:
+        """Crash while groups are being loaded: nothing that the first crash left may be lost."""
+        calls_left = self._fates.randrange(1, 20)
+
+        def cut(_: Call) -> None:
+            nonlocal calls_left
+            calls_left -= 1
+            if not calls_left:
+                raise PowerCut
+
+        disk.observer = cut
+        with suppress(PowerCut):
+            store = self._open(disk)
+            for key in self._fates.sample(KEYS, len(KEYS)):
+                store.state(key)
+        disk.observer = None
+        return disk.crash(self._fates.choice(list(Fate)), self._fates)
+
+    # --- the promises -------------------------------------------------------------------------------
+
+    def _check(self, key: GroupKey, found: View, fate: Fate) -> None:
+        """A state that the group was in, and none before the last one that was promised to survive."""
+        allowed = self._promised[key].allowed(fate)
+        if key == self._deleting:
+            allowed = allowed + self._ever[key]
+        if found in allowed:
+            return
+        promised, last = PlainGroup.of(allowed[0]), PlainGroup.of(found)
+        redelivered = [offset for offset in range(100) if promised.is_acked(offset) > last.is_acked(offset)]
+        lost = [offset for offset in range(100) if last.is_acked(offset) > promised.is_acked(offset)]
+        raise BrokenPromise(
+            f"{key} is in none of the {len(allowed)} states it may be in, but in {found}; "
+            f"beside the promised one it has not acked {redelivered}, and acked {lost}"
+        )
+
+    def _check_directory(self, store: GroupStore, found: dict[GroupKey, View]) -> None:
+        """Every group is listed, and their deadlines are known."""
+        listed = list(store.recover_deadlines())
+        used = {key for key, view in found.items() if view != EMPTY}
+        if not used <= set(listed) <= set(KEYS) or len(set(listed)) != len(listed):
+            raise BrokenPromise(f"listed are {listed}, used were {used}")
+        earliest = min(PlainGroup.of(view).next_expiry_ms() for view in found.values())
+        if store.next_deadline_ms() != (None if earliest == NO_DEADLINE_MS else earliest):
+            raise BrokenPromise(f"the next deadline is {earliest}, not {store.next_deadline_ms()}")
+
+
+def _events(random: Random, now_ms: int) -> list[Event]:
+    return [random_event(random, now_ms) for _ in range(random.choice((1, 1, 2, 4, 12)))]
