@@ -14,7 +14,6 @@ __all__ = [
     "CorruptGroup",
     "CorruptLog",
     "DiskError",
-    "GroupStopped",
     "LogClosed",
     "LogLocked",
     "LogStopped",
@@ -163,7 +162,3 @@ class CorruptGroup(BarbicelError):
             hint="see 'barbicel group repair'",
         )
         self.key = key
-
-
-class GroupStopped(BarbicelError):
-    """The group takes no events: a write or a sync failed. Its state is read from its files again."""

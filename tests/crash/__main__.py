@@ -12,7 +12,7 @@ from tests.crash.group_campaign import GroupCampaign
 
 STATES_PER_SEED = 5_000
 # They take turns, seed by seed.
-CAMPAIGNS = {"log": Campaign, "groups": GroupCampaign}
+CAMPAIGNS: dict[str, type[Campaign | GroupCampaign]] = {"log": Campaign, "groups": GroupCampaign}
 
 
 def _run(job: tuple[str, int]) -> int:

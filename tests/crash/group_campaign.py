@@ -89,7 +89,7 @@ class GroupCampaign:
         self._now_ms += self._work.randrange(60)
         step = self._work.choices(
             (self._turn, self._sync, self._maintain, self._compact, self._expire, self._delete, self._reopen),
-            weights=(20, 4, 6, 2, 3, 1, 2),
+            weights=(20, 4, 6, 2, 3, 1, 1),
         )[0]
         step(store)
 
@@ -132,11 +132,9 @@ class GroupCampaign:
     def _maintain(self, store: GroupStore) -> None:
         self._note_reached()
         store.maintain()
-        for group in self._promised.values():
-            since_ms = group.unsynced_since_ms
-            is_due = since_ms is not None and self._now_ms - since_ms >= SYNC_INTERVAL_MS
-            if is_due and self._policy is SyncPolicy.INTERVAL:
-                group.note_synced()
+        if self._policy is SyncPolicy.INTERVAL:
+            for group in self._promised.values():
+                group.note_due(self._now_ms - SYNC_INTERVAL_MS)
 
     def _compact(self, store: GroupStore) -> None:
         key = self._work.choice(KEYS)
@@ -269,4 +267,4 @@ class GroupCampaign:
 
 
 def _events(random: Random, now_ms: int) -> list[Event]:
-    return [random_event(random, now_ms) for _ in range(random.choice((1, 1, 2, 4, 12)))]
+    return [random_event(random, now_ms) for _ in range(random.choice((1, 1, 2, 3, 6)))]

@@ -1,0 +1,44 @@
+"""The thread that keeps a store's promises in time: syncs within the interval, compaction, eviction."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from types import TracebackType
+
+from barbicel.errors import DiskError
+from barbicel.stroma.store import GroupStore
+
+__all__ = ["Flusher"]
+
+
+class Flusher:
+    """Calls `maintain` twice in every interval until it is closed."""
+
+    def __init__(self, store: GroupStore, interval_ms: int = 100) -> None:
+        self._store = store
+        self._pause_seconds = interval_ms / 2000
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="stroma-flusher", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._closing.wait(self._pause_seconds):
+            # A group that fails is dropped and says so to its next user.
+            with suppress(DiskError):
+                self._store.maintain()
+
+    def close(self) -> None:
+        self._closing.set()
+        self._thread.join()
+
+    def __enter__(self) -> Flusher:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,1 @@
+"""Consumption: names, state, files and what a crash leaves of them."""

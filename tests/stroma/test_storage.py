@@ -1,0 +1,285 @@
+"""Messages and their consumption together, on the offsets inside records that span many of them."""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from barbicel.codecs.keratin_format import Record
+from barbicel.codecs.stroma_format import Event, Inflight, Release
+from barbicel.errors import DiskError, OffsetOutOfRange
+from barbicel.keratin import Ack, Log, LogSettings, NewRecord
+from barbicel.keratin.layout import Layout
+from barbicel.keratin.recovery import plan_recovery
+from barbicel.keratin.repair import apply_plan
+from barbicel.stroma import GroupKey, Storage
+from barbicel.stroma.storage import Available
+from barbicel.stroma.store import Expired
+from tests.stroma.builders import KEY, NOW_MS, OTHER, events, open_store
+from tests.stroma.model import PlainGroup
+from tests.support.fault_disk import Fate, FaultDisk
+
+# The offsets of the records are 0-2, 3, 4-7, 8, 9-13, 14.
+SPANS = (3, 1, 4, 1, 5, 1)
+STARTS = (0, 3, 4, 8, 9, 14)
+END = 15
+SETTINGS = LogSettings(preallocate_max_bytes=0)
+LATER = NOW_MS + 1000
+
+
+class Shop:
+    """A store of groups and a log a partition, all on one disk."""
+
+    def __init__(self, disk: FaultDisk | None = None, *, fill: bool = True) -> None:
+        self.disk = disk or FaultDisk()
+        self._logs: dict[tuple[str, int], Log] = {}
+        self.groups = open_store(self.disk)
+        self.storage = Storage(self.log, self.groups)
+        if fill:
+            self.storage.append_batch("topic", 0, new_records())
+
+    def log(self, topic: str, partition: int) -> Log:
+        if (topic, partition) not in self._logs:
+            self._logs[topic, partition] = Log.open(
+                f"/logs/{topic}-{partition}", disk=self.disk, settings=SETTINGS, clock=lambda: NOW_MS
+            )
+        return self._logs[topic, partition]
+
+    def close(self) -> None:
+        self.groups.close()
+        for log in self._logs.values():
+            log.close()
+
+
+def new_records() -> list[NewRecord]:
+    return [NewRecord(b"record %d" % start, span=span) for start, span in zip(STARTS, SPANS, strict=True)]
+
+
+def parts(found: list[Available]) -> list[tuple[int, int, int]]:
+    """The record's offset and which of its offsets."""
+    return [(item.record.offset, *item.offsets) for item in found]
+
+
+def offsets_of(found: list[Available]) -> list[int]:
+    return [offset for item in found for offset in range(*item.offsets)]
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+class TestFetchAvailable:
+    def test_gives_every_record_with_its_offsets(self, shop: Shop) -> None:
+        found = shop.storage.fetch_available(KEY, 0, 100)
+        assert parts(found) == [
+            (start, start, start + span) for start, span in zip(STARTS, SPANS, strict=True)
+        ]
+        assert bytes(found[2].record.payload) == b"record 4"
+
+    def test_passes_over_what_is_acked_or_inflight(self, shop: Shop) -> None:
+        shop.storage.ack(KEY, [0, 1, 3, 5, 9, 13])
+        shop.storage.mark_inflight(KEY, [6, 8, 11])
+        assert parts(shop.storage.fetch_available(KEY, 0, 100)) == [
+            (0, 2, 3),
+            (4, 4, 5),
+            (4, 7, 8),
+            (9, 10, 11),
+            (9, 12, 13),
+            (14, 14, 15),
+        ]
+
+    def test_begins_where_it_is_told_to(self, shop: Shop) -> None:
+        assert parts(shop.storage.fetch_available(KEY, 6, 100))[0] == (4, 6, 8)
+        assert parts(shop.storage.fetch_available(KEY, END, 100)) == []
+        assert parts(shop.storage.fetch_available(KEY, END + 9, 100)) == []
+
+    @pytest.mark.parametrize("max_offsets", range(END + 3))
+    def test_gives_as_many_as_are_wanted(self, shop: Shop, max_offsets: int) -> None:
+        shop.storage.ack(KEY, [1, 5, 6])
+        expected = [offset for offset in range(END) if offset not in (1, 5, 6)][:max_offsets]
+        assert offsets_of(shop.storage.fetch_available(KEY, 0, max_offsets)) == expected
+
+    def test_stops_before_too_many_bytes_but_not_before_the_first(self, shop: Shop) -> None:
+        sizes = [record.size for record in shop.log("topic", 0).scan(0)]
+        for max_bytes, count in ((0, 1), (sizes[0], 1), (sum(sizes[:2]), 2), (sum(sizes[:3]) - 1, 2)):
+            found = shop.storage.fetch_available(KEY, 0, 100, max_bytes)
+            assert [item.record.offset for item in found] == list(STARTS[:count])
+        assert len(shop.storage.fetch_available(KEY, 0, 100, sum(sizes))) == len(SPANS)
+
+    def test_counts_a_records_bytes_once_however_many_parts(self, shop: Shop) -> None:
+        shop.storage.ack(KEY, [0, 1, 2, 3, 5, 10, 12])
+        size = shop.log("topic", 0).fetch(4).size
+        assert parts(shop.storage.fetch_available(KEY, 0, 100, size)) == [(4, 4, 5), (4, 6, 8)]
+
+    @given(st.lists(events, max_size=30), st.integers(0, END), st.integers(0, END + 1))
+    def test_gives_what_the_model_has(self, made: list[Event], start: int, limit: int) -> None:
+        shop, model = Shop(), PlainGroup()
+        shop.groups.record(KEY, made)
+        for event in made:
+            model.apply(event)
+        found = shop.storage.fetch_available(KEY, start, limit)
+        assert offsets_of(found) == model.available(start, END)[:limit]
+        for record, offsets in found:
+            assert record.offset <= offsets.start < offsets.end <= record.end_offset
+        assert shop.storage.lag(KEY) == sum(not model.is_acked(offset) for offset in range(END))
+
+
+class TestHandingOut:
+    def test_a_delivery_counts_until_it_is_acked(self, shop: Shop) -> None:
+        storage = shop.storage
+        for delivery in (1, 2, 3):
+            storage.mark_inflight(KEY, [5, 6], LATER + delivery)
+            assert shop.groups.state(KEY).inflight[5] == Inflight(LATER + delivery, delivery)
+            storage.commit()
+            found = storage.list_expired(LATER + delivery)
+            assert [(item.expired, offset_of(item.record)) for item in found] == [
+                (Expired(KEY, offset, Inflight(LATER + delivery, delivery)), 4) for offset in (5, 6)
+            ]
+            assert storage.list_expired(LATER + delivery) == []
+        storage.ack(KEY, [5])
+        assert 5 not in offsets_of(storage.fetch_available(KEY, 0, 100))
+        assert 6 in offsets_of(storage.fetch_available(KEY, 0, 100))
+
+    def test_what_is_released_by_hand_counts_too(self, shop: Shop) -> None:
+        shop.storage.mark_inflight(KEY, [5], LATER)
+        shop.groups.record(KEY, [Release(5, 1)])
+        shop.storage.mark_inflight(KEY, [5], LATER)
+        assert shop.groups.state(KEY).inflight == {5: Inflight(LATER, 2)}
+
+    def test_without_a_deadline_it_never_expires(self, shop: Shop) -> None:
+        shop.storage.mark_inflight(KEY, [5])
+        shop.storage.commit()
+        assert shop.storage.list_expired(1 << 62) == []
+        assert shop.groups.next_deadline_ms() is None
+
+    def test_a_limit_leaves_the_rest(self, shop: Shop) -> None:
+        shop.storage.mark_inflight(KEY, range(10), LATER)
+        shop.storage.commit()
+        first = shop.storage.list_expired(LATER, 4)
+        rest = shop.storage.list_expired(LATER)
+        assert sorted(item.expired.offset for item in first + rest) == list(range(10))
+        assert len(first) == 4
+
+    def test_flush_is_the_end_of_all(self, shop: Shop) -> None:
+        shop.storage.mark_inflight(KEY, [3, 4], LATER)
+        shop.storage.ack(KEY, [9])
+        shop.storage.flush(KEY)
+        assert (shop.storage.lag(KEY), shop.storage.fetch_available(KEY, 0, 9)) == (0, [])
+        shop.storage.append_batch("topic", 0, [NewRecord(b"more", span=2)])
+        assert offsets_of(shop.storage.fetch_available(KEY, 0, 9)) == [END, END + 1]
+        assert shop.storage.lag(KEY) == 2
+
+
+def offset_of(record: Record | None) -> int | None:
+    return None if record is None else record.offset
+
+
+class TestGroupsAndPartitions:
+    def test_two_groups_of_one_log_know_nothing_of_each_other(self, shop: Shop) -> None:
+        shop.storage.ack(KEY, range(10))
+        shop.storage.mark_inflight(OTHER, [0, 12], LATER)
+        assert offsets_of(shop.storage.fetch_available(KEY, 0, 100)) == [10, 11, 12, 13, 14]
+        assert offsets_of(shop.storage.fetch_available(OTHER, 0, 3)) == [1, 2, 3]
+        assert (shop.storage.lag(KEY), shop.storage.lag(OTHER)) == (5, 15)
+
+    def test_a_group_reads_each_partition_for_itself(self, shop: Shop) -> None:
+        elsewhere = GroupKey("topic", 1, KEY.group)
+        shop.storage.append_batch("topic", 1, [NewRecord(b"elsewhere")], Ack.AFTER_WRITE)
+        shop.storage.ack(KEY, [0])
+        found = shop.storage.fetch_available(elsewhere, 0, 100)
+        assert [bytes(item.record.payload) for item in found] == [b"elsewhere"]
+        assert bytes(shop.storage.fetch_by_offset("topic", 0, 6).payload) == b"record 4"
+        with pytest.raises(OffsetOutOfRange):
+            shop.storage.fetch_by_offset("topic", 1, 1)
+
+    def test_a_write_that_fails_is_raised(self, shop: Shop) -> None:
+        shop.storage.ack(KEY, [0])
+        shop.disk.fail("write", errno.EIO, path_contains=".delta")
+        with pytest.raises(DiskError, match="write failed"):
+            shop.storage.commit()
+        assert offsets_of(shop.storage.fetch_available(KEY, 0, 1)) == [0]
+
+
+class TestALogThatLostItsBeginning:
+    def test_what_retention_took_is_neither_available_nor_lag(self, shop: Shop) -> None:
+        shop.storage.ack(KEY, [0, 8])
+        shop.log("topic", 0).truncate_before(6)
+        assert parts(shop.storage.fetch_available(KEY, 0, 100))[:2] == [(4, 6, 8), (9, 9, 14)]
+        assert shop.storage.lag(KEY) == END - 6 - 1
+
+    def test_what_is_handed_out_and_trimmed_expires_without_a_record(self, shop: Shop) -> None:
+        shop.storage.mark_inflight(KEY, [2, 6], LATER)
+        shop.storage.commit()
+        shop.log("topic", 0).truncate_before(4)
+        found = shop.storage.list_expired(LATER)
+        assert [(item.expired.offset, offset_of(item.record)) for item in found] == [(2, None), (6, 4)]
+
+
+class TestALogThatWasRepaired:
+    """Record 4 to 7 was damaged, and a repair gave it up."""
+
+    @pytest.fixture
+    def shop(self) -> Shop:
+        shop = Shop()
+        record = shop.log("topic", 0).fetch(4)
+        shop.log("topic", 0).roll()
+        shop.close()
+        path = "/logs/topic-0/segments/00000000000000000000.log"
+        data = bytearray(shop.disk.files()[path])
+        data[record.position + 40] ^= 0xFF
+        shop.disk.put(path, bytes(data))
+        plan = plan_recovery(shop.disk, Layout("/logs/topic-0"), SETTINGS, deep=True)
+        assert plan.damage
+        apply_plan(shop.disk, plan, NOW_MS, accept_loss=True)
+        return Shop(shop.disk, fill=False)
+
+    def test_what_is_lost_does_not_block(self, shop: Shop) -> None:
+        assert parts(shop.storage.fetch_available(KEY, 0, 100)) == [
+            (0, 0, 3),
+            (3, 3, 4),
+            (8, 8, 9),
+            (9, 9, 14),
+            (14, 14, 15),
+        ]
+        assert offsets_of(shop.storage.fetch_available(KEY, 5, 2)) == [8, 9]
+        shop.storage.ack(KEY, [4, 6])
+        assert offsets_of(shop.storage.fetch_available(KEY, 3, 2)) == [3, 8]
+
+    def test_what_was_handed_out_and_lost_expires_without_a_record(self, shop: Shop) -> None:
+        shop.storage.mark_inflight(KEY, [5, 9], LATER)
+        shop.storage.commit()
+        found = shop.storage.list_expired(LATER)
+        assert [(item.expired.offset, offset_of(item.record)) for item in found] == [(5, None), (9, 9)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_across_crashes_every_message_is_delivered_and_none_after_its_ack_was_synced(seed: int) -> None:
+    random, shop, now_ms = Random(seed), Shop(), NOW_MS
+    delivered: Counter[int] = Counter()
+    done: set[int] = set()  # acked, and synced
+    for _ in range(200):
+        now_ms += 100
+        found = offsets_of(shop.storage.fetch_available(KEY, 0, random.randrange(1, 6)))
+        assert not done & set(found)
+        delivered.update(found)
+        shop.storage.mark_inflight(KEY, found, now_ms + 250)
+        acked = [offset for offset in found if random.random() < 0.4]
+        shop.storage.ack(KEY, acked)
+        shop.storage.commit()
+        if random.random() < 0.3:
+            shop.groups.sync([KEY])
+            state = shop.groups.state(KEY)
+            done |= {offset for offset in delivered if state.is_acked(offset)}
+        expired = shop.storage.list_expired(now_ms)
+        assert all(offset_of(item.record) in STARTS for item in expired)
+        if random.random() < 0.2:
+            shop = Shop(shop.disk.crash(random.choice(list(Fate)), random), fill=False)
+            list(shop.groups.recover_deadlines())
+    assert set(delivered) == set(range(END))
+    assert shop.storage.lag(KEY) == 0
