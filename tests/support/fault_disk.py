@@ -306,8 +306,7 @@ class FaultLock:
         self._inode: Inode | None = inode
         inode.locked = True
         # As RealLock: for people, and never synced.
-        inode.resize(0)
-        inode.write(0, str(os.getpid()).encode("ascii"))
+        inode.write(0, b"%-20d" % os.getpid())
 
     def release(self) -> None:
         if self._inode is not None:
