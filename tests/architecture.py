@@ -16,7 +16,7 @@ __all__ = ["MAY_IMPORT", "PACKAGE", "Violation", "check", "read_sources"]
 
 PACKAGE = "barbicel"
 
-_BOTTOM = frozenset({"errors", "disk", "clock", "config"})
+_BOTTOM = frozenset({"errors", "disk", "clock", "closing", "config"})
 _TO_STROMA = _BOTTOM | {"codecs", "keratin", "stroma"}
 _TO_GATEWAY = _TO_STROMA | {"kestrel_compat", "tier"}
 
@@ -25,6 +25,7 @@ _TO_GATEWAY = _TO_STROMA | {"kestrel_compat", "tier"}
 MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "errors": frozenset(),
     "clock": frozenset(),
+    "closing": frozenset(),
     "disk": frozenset({"errors"}),
     "config": frozenset({"errors", "disk"}),
     "codecs": frozenset({"errors", "disk"}),

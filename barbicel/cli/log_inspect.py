@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 import click
@@ -20,6 +19,7 @@ from barbicel.cli.log_report import (
     segment_table,
     tell_findings,
     tell_title,
+    time_text,
     verdict_text,
 )
 from barbicel.codecs.keratin_format import Record
@@ -129,7 +129,7 @@ def _manifest_table(findings: Findings) -> Table:
         rows.append(("manifest", "absent or unusable"))
     else:
         rows += [
-            ("created", _time_text(manifest.created_ts_ms)),
+            ("created", time_text(manifest.created_ts_ms)),
             ("closed cleanly", "yes" if manifest.clean_shutdown else "no"),
             ("leader epoch", manifest.leader_epoch),
             ("segment max bytes", manifest.segment_max_bytes),
@@ -163,8 +163,8 @@ def _tell_contents(page: Page, contents: list[Contents]) -> None:
             (
                 (
                     item.base_offset,
-                    _time_text(item.first_timestamp_ms),
-                    _time_text(item.max_timestamp_ms),
+                    time_text(item.first_timestamp_ms),
+                    time_text(item.max_timestamp_ms),
                 )
                 for item in contents
             ),
@@ -173,13 +173,3 @@ def _tell_contents(page: Page, contents: list[Contents]) -> None:
     page.section(
         "Given up by earlier repairs", [f"offsets {lost}" for item in contents for lost in item.lost]
     )
-
-
-def _time_text(timestamp_ms: int | None) -> str:
-    if timestamp_ms is None:
-        return "-"
-    try:
-        moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return f"{timestamp_ms} ms"  # any 64-bit number is allowed, a calendar ends earlier
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{timestamp_ms % 1000:03d}"

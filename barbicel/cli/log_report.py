@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 import click
 from rich import box
@@ -34,6 +35,7 @@ __all__ = [
     "segment_table",
     "tell_findings",
     "tell_title",
+    "time_text",
     "verdict_text",
 ]
 
@@ -286,3 +288,14 @@ def verdict_text(findings: Findings) -> str:
         return "No offset is lost, but files are damaged: see 'barbicel log repair'."
     lost = ", ".join(map(str, findings.lost))
     return f"Lost offsets: {lost}. See 'barbicel log repair' and 'barbicel log recover'."
+
+
+def time_text(timestamp_ms: int | None) -> str:
+    """A timestamp for people, in UTC."""
+    if timestamp_ms is None:
+        return "-"
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return f"{timestamp_ms} ms"  # any 64-bit number is allowed, a calendar ends earlier
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{timestamp_ms % 1000:03d}"

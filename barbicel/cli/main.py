@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from barbicel import __version__
+from barbicel.cli import group_inspect, group_repair, group_verify
 from barbicel.cli.log_inspect import inspect
 from barbicel.cli.log_recover import recover
 from barbicel.cli.log_repair import repair
@@ -43,9 +44,16 @@ def log() -> None:
     """Look at the directory of a log, and mend it."""
 
 
+@cli.group()
+def group() -> None:
+    """Look at a directory of groups, and mend it."""
+
+
 cli.add_command(serve)
 for command in (inspect, verify, repair, recover):
     log.add_command(command)
+for command in (group_inspect.inspect, group_verify.verify, group_repair.repair):
+    group.add_command(command)
 
 
 def main() -> None:

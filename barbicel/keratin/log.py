@@ -17,9 +17,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from types import TracebackType
 
 from barbicel.clock import Clock, wall_clock_ms
+from barbicel.closing import Closing
 from barbicel.codecs.keratin_format import (
     LOG_HEADER_BYTES,
     FileHeader,
@@ -53,7 +53,7 @@ from barbicel.keratin.view import View
 __all__ = ["Log"]
 
 
-class Log:
+class Log(Closing):
     """Use `Log.open`. Every method may be called from any thread."""
 
     def __init__(
@@ -456,17 +456,6 @@ class Log:
         if self._stopped is None and not self._manifest.clean_shutdown:
             active.settle()
             self._replace_manifest(clean_shutdown=True, next_offset=active.next_offset)
-
-    def __enter__(self) -> Log:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # --- failing ------------------------------------------------------------------------------------
 

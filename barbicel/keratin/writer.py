@@ -19,8 +19,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 
+from barbicel.closing import Closing
 from barbicel.errors import BarbicelError, LogClosed, QueueFull
 from barbicel.keratin.log import Log
 from barbicel.keratin.records import Ack, Appended, NewRecord
@@ -77,7 +77,7 @@ def answer_here(answers: Sequence[Answer]) -> None:
             _log.exception("the callback of an append raised")
 
 
-class Writer:
+class Writer(Closing):
     """Start it with `with Writer() as writer:` or end it with `close`. Logs are opened and closed by their
     owner; an append to one that was closed fails alone. A callback must not wait for the writer."""
 
@@ -161,17 +161,6 @@ class Writer:
             self._not_full.notify_all()
         for thread in self._threads:
             thread.join()
-
-    def __enter__(self) -> Writer:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # --- the writer's thread ------------------------------------------------------------------------
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from types import TracebackType
 
+from barbicel.closing import Closing
 from barbicel.errors import DiskError
 from barbicel.stroma.store import GroupStore
 
 __all__ = ["Flusher"]
 
 
-class Flusher:
+class Flusher(Closing):
     """Calls `maintain` twice in every interval until it is closed."""
 
     def __init__(self, store: GroupStore, interval_ms: int = 100) -> None:
@@ -31,14 +31,3 @@ class Flusher:
     def close(self) -> None:
         self._closing.set()
         self._thread.join()
-
-    def __enter__(self) -> Flusher:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -12,10 +12,10 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from types import TracebackType
 from typing import NamedTuple
 
 from barbicel.clock import Clock, wall_clock_ms
+from barbicel.closing import Closing
 from barbicel.codecs.stroma_format import NO_DEADLINE_MS, Event, Inflight, Release
 from barbicel.disk import Disk, RealDisk, read_file
 from barbicel.errors import BarbicelError, DiskError, LogClosed
@@ -43,7 +43,7 @@ class Expired(NamedTuple):
     inflight: Inflight
 
 
-class GroupStore:
+class GroupStore(Closing):
     """Use `GroupStore.open`. Every method may be called from any thread."""
 
     def __init__(self, disk: Disk, layout: StoreLayout, settings: StoreSettings, clock: Clock) -> None:
@@ -158,6 +158,8 @@ class GroupStore:
                 group = self._settled(key)
                 if group is not None:
                     self._sync(group)
+                elif key in self._failed:
+                    self._group(key)  # which puts its state into fresh files, durably
                 if key in self._untold:
                     raise self._untold.pop(key)
 
@@ -408,17 +410,6 @@ class GroupStore:
             self._lock.release()
             if errors:
                 raise errors[0]
-
-    def __enter__(self) -> GroupStore:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def list_groups(disk: Disk, layout: StoreLayout) -> Iterator[GroupKey]:

@@ -37,6 +37,8 @@ from tests.stroma.builders import (
 from tests.stroma.model import EMPTY, PlainGroup, View, applied, view_of
 from tests.support.fault_disk import FaultDisk
 
+histories = st.lists(events, min_size=1, max_size=20)
+
 
 class TestTornDelta:
     def torn(self, tail: bytes) -> FaultDisk:
@@ -98,15 +100,16 @@ class TestRebuild:
         disk.put(SNAP, flipped(disk.files()[SNAP], 80))
         return disk
 
-    @given(st.lists(events, min_size=1, max_size=20), st.lists(events, max_size=20), st.integers(0, 8))
+    @given(histories, histories, st.integers(0, 8))
     def test_nothing_unacked_becomes_acked(
         self, before: list[Event], behind: list[Event], start_offset: int
     ) -> None:
         disk = self.damaged(tuple(before), tuple(behind))
         self.check_unacked_stays(disk, start_offset, applied([*before, *behind]))
+        rebuild_group(disk, plan_on(disk), start_offset, NOW_MS)
         assert view_on(disk) == applied([BumpAckedUntil(start_offset), *behind])
 
-    @given(st.lists(events, min_size=1, max_size=20), st.lists(events, max_size=20), st.integers(0, 8))
+    @given(histories, histories, st.integers(0, 8))
     def test_nor_if_the_deltas_header_is_hurt(
         self, before: list[Event], behind: list[Event], start_offset: int
     ) -> None:
@@ -116,10 +119,14 @@ class TestRebuild:
         self.check_unacked_stays(disk, start_offset, applied([*before, *behind]))
 
     def check_unacked_stays(self, disk: FaultDisk, start_offset: int, truth: View) -> None:
-        rebuild_group(disk, plan_on(disk), start_offset, NOW_MS)
-        rebuilt, expected = plan_on(after_power_cut(disk)).state(), PlainGroup.of(truth)
-        for offset in range(start_offset, 2 * OFFSETS):
-            assert expected.is_acked(offset) or not rebuilt.is_acked(offset)
+        """With and without the delta."""
+        expected = PlainGroup.of(truth)
+        for use_delta in (True, False):
+            copy = after_power_cut(disk)
+            rebuild_group(copy, plan_on(copy), start_offset, NOW_MS, use_delta=use_delta)
+            rebuilt = plan_on(after_power_cut(copy)).state()
+            for offset in range(start_offset, 2 * OFFSETS):
+                assert expected.is_acked(offset) or not rebuilt.is_acked(offset)
 
     def test_without_the_delta_everything_in_the_log_is_unacked(self) -> None:
         disk = self.damaged(HISTORY[:6], HISTORY[6:])

@@ -254,6 +254,21 @@ class TestWhenSomethingFails:
         assert list(store.commit()) == [KEY]
         assert store.pop_expired(LATER + 100_000) == [expired(KEY, 0, LATER)]
 
+    def test_a_release_that_could_not_be_written_by_a_disk_that_cannot_be_read_expires_again(self) -> None:
+        disk = FaultDisk()
+        store = open_store(disk)
+        store.record(KEY, [mark(0, LATER)])
+        store.commit()
+        assert store.pop_expired(LATER) == [expired(KEY, 0, LATER)]
+        disk.fail("write", errno.EIO, path_contains=".delta")
+        disk.fail("open", errno.EIO, path_contains=".delta")
+        assert list(store.commit()) == [KEY]
+        found: list[Expired] = []
+        for step in range(1, 4):
+            with suppress(BarbicelError):
+                found += store.pop_expired(LATER + 100_000 * step)
+        assert found == [expired(KEY, 0, LATER)]
+
     def test_a_deadline_that_could_not_be_written_does_not_expire(self) -> None:
         disk = FaultDisk()
         store = open_store(disk)

@@ -153,6 +153,17 @@ class TestAFailedSync:
         assert view_on(after_power_cut(bench.disk), OTHER).acked_until == 2
         bench.check_recovered(2)
 
+    def test_in_the_background_is_made_good_by_a_demanded_one(self) -> None:
+        """Nothing else was done with the group in between."""
+        bench = Bench()
+        bench.record()
+        bench.store.commit()
+        bench.due()
+        bench.disk.fail("fdatasync", errno.EIO, path_contains=DELTA_NAME)
+        bench.store.maintain()
+        bench.store.sync([KEY])
+        assert view_on(after_power_cut(bench.disk)).acked_until == 2
+
     def test_of_an_eviction_loses_nothing(self) -> None:
         bench = Bench(max_open_groups=2)
         bench.record()

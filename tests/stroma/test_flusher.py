@@ -158,6 +158,22 @@ class TestBesideASync:
         halt.run_beside(store.maintain, demand)
         assert [view.acked_until for view in found] == [1]
 
+    def test_a_demanded_sync_does_not_pass_over_that_the_other_failed(self) -> None:
+        """The second fdatasync of a file whose first one failed would say that all is well."""
+        disk, store, halt = self.halted()
+        disk.fail("fdatasync", errno.EIO, path_contains="group.delta")
+        found: list[View | BarbicelError] = []
+
+        def demand() -> None:
+            try:
+                store.sync([KEY])
+                found.append(view_on(after_power_cut(disk)))
+            except BarbicelError as error:
+                found.append(error)
+
+        halt.run_beside(store.maintain, demand)
+        assert isinstance(found[0], BarbicelError) or found[0].acked_until == 1
+
     def test_others_write_without_waiting(self) -> None:
         disk, store, halt = self.halted()
         durable_then: list[int] = []
