@@ -102,7 +102,8 @@ def plan_group(disk: Disk, files: GroupFiles, key: GroupKey) -> GroupPlan:
         error.path = files.delta
         if isinstance(error, UnknownVersion):
             raise
-        return replace(plan, damage=damage or str(error))
+        # What the delta said is not known, so neither is what the snapshot is still worth.
+        return replace(plan, snapshot=None, damage=damage or str(error))
     if damage is None and generation > following:
         damage = f"{files.delta} continues a snapshot of generation {generation - 1}, which is missing"
     return replace(

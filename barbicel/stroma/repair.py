@@ -19,7 +19,9 @@ def rebuilt_state(plan: GroupPlan, start_offset: int, *, use_delta: bool = True)
 
     `start_offset` is the first offset that the log still has; below it there is nothing to deliver.
     """
-    state = GroupState() if plan.snapshot is None else GroupState.of(plan.snapshot)
+    # Without the delta the snapshot may say too much: a commit backwards may have followed it.
+    known = plan.snapshot if use_delta else None
+    state = GroupState() if known is None else GroupState.of(known)
     state.apply(BumpAckedUntil(start_offset))
     if use_delta:
         for event in plan.events:

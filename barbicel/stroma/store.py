@@ -220,17 +220,16 @@ class GroupStore(Closing):
         Damaged groups are passed over: using them says what is wrong.
         """
         for key in self.groups():
-            with self._mutex:
+            with self._mutex, suppress(BarbicelError):
                 if key not in self._open:
                     self._read_hint(key)
             yield key
 
     def _read_hint(self, key: GroupKey) -> None:
-        """The deadline that the group's files tell of."""
-        with suppress(BarbicelError):
-            plan = plan_group(self._disk, self._layout.files(key), key)
-            if plan.damage is None:
-                self._set_hint(key, plan.state().next_expiry_ms())
+        """The deadline that the group's files tell of. Raises BarbicelError if they do not."""
+        plan = plan_group(self._disk, self._layout.files(key), key)
+        if plan.damage is None:
+            self._set_hint(key, plan.state().next_expiry_ms())
 
     def _set_hint(self, key: GroupKey, deadline_ms: int) -> None:
         if deadline_ms == NO_DEADLINE_MS:
@@ -379,7 +378,10 @@ class GroupStore(Closing):
         self._failed.add(key)
         self._drop(group)
         self._hints.pop(key, None)
-        self._read_hint(key)
+        try:
+            self._read_hint(key)
+        except BarbicelError:
+            self._set_hint(key, self._clock() + RETRY_MS)
 
     def _drop(self, group: Group) -> None:
         for table in (self._open, self._unwritten, self._unsynced):

@@ -169,7 +169,7 @@ CASES: list[tuple[Callable[[Path], None], int, set[int], int, str]] = [
     (flip_in_snapshot_and_tear, 3, {10, 14, 15}, 2, "acked_until before: not known, after: 0 and 3 offsets"),
     (remove_snapshot, 3, {10, 14, 15}, 1, "continues a snapshot of generation 1, which is missing"),
     (flip_in_delta_header, 3, ACKED, 2, "orders-3_billing.delta: at byte 56: the header's crc32c"),
-    (cut_delta_header, 3, {*range(10), 12}, 2, "acked_until before: 10, after: 10 and 1 offsets beyond it"),
+    (cut_delta_header, 3, set(), 2, "acked_until before: not known, after: 0"),
     (swap_snapshot, 3, {10, 14, 15}, 2, "the snapshot is that of another group"),
 ]
 EACH_CASE = pytest.mark.parametrize(
