@@ -22,7 +22,7 @@ from barbicel.cli.log_report import (
     time_text,
     verdict_text,
 )
-from barbicel.codecs.keratin_format import Record
+from barbicel.codecs.keratin_record import Record
 from barbicel.disk import Disk, RealDisk
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.plan import SegmentPlan

@@ -9,12 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from barbicel.codecs.keratin_format import (
-    LOG_HEADER_BYTES,
-    FileHeader,
-    Record,
-    decode_log_header,
-)
+from barbicel.codecs.keratin_format import LOG_HEADER_BYTES, FileHeader, decode_log_header
+from barbicel.codecs.keratin_record import Record
 from barbicel.disk import File
 from barbicel.errors import CorruptFile
 from barbicel.keratin.walk import Walk, find_resumption, is_zero

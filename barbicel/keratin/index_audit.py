@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from barbicel.codecs.keratin_format import Record
+from barbicel.codecs.keratin_record import Record
 from barbicel.keratin.index import SparseIndex
 from barbicel.keratin.time_index import TimeIndex
 

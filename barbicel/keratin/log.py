@@ -20,13 +20,8 @@ from contextlib import contextmanager, suppress
 
 from barbicel.clock import Clock, wall_clock_ms
 from barbicel.closing import Closing
-from barbicel.codecs.keratin_format import (
-    LOG_HEADER_BYTES,
-    FileHeader,
-    Manifest,
-    Record,
-    SealedSegment,
-)
+from barbicel.codecs.keratin_format import LOG_HEADER_BYTES, FileHeader, Manifest, SealedSegment
+from barbicel.codecs.keratin_record import Record
 from barbicel.disk import Disk, Lock, RealDisk
 from barbicel.errors import CorruptLog, DiskError, LogClosed, LogStopped, NotALog, OffsetOutOfRange
 from barbicel.keratin.handles import SegmentHandles

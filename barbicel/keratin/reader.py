@@ -12,13 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from barbicel.codecs.keratin_format import (
-    LOG_HEADER_BYTES,
-    Record,
-    decode_records,
-    peek_record,
-    step_to_offset,
-)
+from barbicel.codecs.keratin_format import LOG_HEADER_BYTES
+from barbicel.codecs.keratin_record import Record, decode_records, peek_record, step_to_offset
 from barbicel.errors import CorruptFile, CorruptLog, DiskError, OffsetOutOfRange, OffsetsLost
 from barbicel.keratin.examine import examine
 from barbicel.keratin.handles import SegmentHandle, SegmentHandles

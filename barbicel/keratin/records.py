@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from barbicel.codecs.keratin_format import MAX_SPAN, RECORD_OVERHEAD_BYTES, SPAN_BYTES
+from barbicel.codecs.keratin_record import MAX_SPAN, RECORD_OVERHEAD_BYTES, SPAN_BYTES
 from barbicel.disk import Bytes
 from barbicel.errors import RecordTooLarge
 

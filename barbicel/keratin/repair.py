@@ -8,13 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from barbicel.codecs.keratin_format import (
-    MAX_SPAN,
-    FileHeader,
-    Manifest,
-    encode_log_header,
-    encode_lost,
-)
+from barbicel.codecs.keratin_format import FileHeader, Manifest, encode_log_header
+from barbicel.codecs.keratin_record import MAX_SPAN, encode_lost
 from barbicel.disk import COPY_CHUNK_BYTES, Disk, Replacement, copy_file, replace_files
 from barbicel.keratin.examine import Run
 from barbicel.keratin.indexes import SegmentIndexes, index_replacements

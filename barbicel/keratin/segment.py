@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from barbicel.codecs.keratin_format import (
-    LOG_HEADER_BYTES,
-    FileHeader,
-    SealedSegment,
-    encode_record,
-)
+from barbicel.codecs.keratin_format import LOG_HEADER_BYTES, FileHeader, SealedSegment
+from barbicel.codecs.keratin_record import encode_record
 from barbicel.disk import Bytes, Disk, replace_files
 from barbicel.keratin.indexes import SegmentIndexes, index_replacements
 from barbicel.keratin.layout import Layout

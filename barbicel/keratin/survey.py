@@ -6,7 +6,8 @@ import errno
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from barbicel.codecs.keratin_format import INDEX_HEADER_BYTES, LOG_HEADER_BYTES, FileHeader, Record
+from barbicel.codecs.keratin_format import INDEX_HEADER_BYTES, LOG_HEADER_BYTES, FileHeader
+from barbicel.codecs.keratin_record import Record
 from barbicel.disk import Disk, File
 from barbicel.errors import CorruptFile, DiskError, UnknownVersion
 from barbicel.keratin.examine import (

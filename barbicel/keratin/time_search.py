@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from barbicel.codecs.keratin_format import Record
+from barbicel.codecs.keratin_record import Record
 from barbicel.errors import OffsetOutOfRange
 from barbicel.keratin.handles import SegmentHandle
 from barbicel.keratin.reader import Reader

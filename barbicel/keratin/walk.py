@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from barbicel.codecs.keratin_format import (
+from barbicel.codecs.keratin_record import (
     RECORD_OVERHEAD_BYTES,
     Record,
     decode_records,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from barbicel.codecs.keratin_format import Record
+from barbicel.codecs.keratin_record import Record
 from barbicel.codecs.stroma_format import NO_DEADLINE_MS, BumpAckedUntil, MarkInflight
 from barbicel.codecs.stroma_format import Ack as AckEvent
 from barbicel.errors import OffsetOutOfRange, OffsetsLost

@@ -16,7 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barbicel.codecs import keratin_format as fmt
-from barbicel.codecs.keratin_format import Decoded, FileHeader, Manifest, Record, SealedSegment
+from barbicel.codecs import keratin_record as rec
+from barbicel.codecs.keratin_format import FileHeader, Manifest, SealedSegment
+from barbicel.codecs.keratin_record import Decoded, Record
 from barbicel.errors import CorruptFile, UnknownVersion
 from tests.golden import load, names
 from tests.golden.crc32c_bitwise import crc32c as crc32c_bitwise
@@ -152,15 +154,15 @@ def value_of(record: Record) -> Value:
 
 def encode(value: Value) -> bytes:
     if value.lost:
-        return fmt.encode_lost(value.offset, value.span, value.timestamp_ms)
+        return rec.encode_lost(value.offset, value.span, value.timestamp_ms)
     return b"".join(
-        fmt.encode_record(value.offset, value.span, value.timestamp_ms, value.headers, value.payload)
+        rec.encode_record(value.offset, value.span, value.timestamp_ms, value.headers, value.payload)
     )
 
 
 def decode_log(data: bytes, name: str) -> Decoded:
     """Decode what lies behind the header of the golden `name`, of which `data` is a variation."""
-    return fmt.decode_records(memoryview(data)[68:], 68, LOG_HEADERS[name].base_offset)
+    return rec.decode_records(memoryview(data)[68:], 68, LOG_HEADERS[name].base_offset)
 
 
 def bit_flips(data: bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:
@@ -188,7 +190,7 @@ def reseal_record(record: bytes) -> bytes:
 
 
 def decode_one(record: bytes, next_offset: int = 0) -> Decoded:
-    return fmt.decode_records(memoryview(record), 0, next_offset)
+    return rec.decode_records(memoryview(record), 0, next_offset)
 
 
 # --- sizes ----------------------------------------------------------------------------------------
@@ -206,9 +208,9 @@ def test_the_independent_crc_is_crc32c() -> None:
         (fmt.INDEX_HEADER_BYTES, 72),
         (fmt.INDEX_ENTRY.size, 16),
         (fmt.TIME_ENTRY.size, 16),
-        (fmt.RECORD_HEAD.size, 32),
-        (fmt.RECORD_OVERHEAD_BYTES, 32 + 4),
-        (fmt.SPAN_BYTES, 4),
+        (rec.RECORD_HEAD.size, 32),
+        (rec.RECORD_OVERHEAD_BYTES, 32 + 4),
+        (rec.SPAN_BYTES, 4),
         (fmt.MANIFEST_HEADER.size, 20),
         (fmt.MANIFEST_PAYLOAD.size, 44),
         (fmt.MANIFEST_SEGMENT.size, 32),
@@ -286,7 +288,7 @@ def test_golden_records_encode(name: str) -> None:
 def test_record_encodes_from_views() -> None:
     value = RECORDS["keratin/log-span"][1]
     headers, payload = memoryview(value.headers), memoryview(bytearray(value.payload))
-    pieces = fmt.encode_record(value.offset, value.span, value.timestamp_ms, headers, payload)
+    pieces = rec.encode_record(value.offset, value.span, value.timestamp_ms, headers, payload)
     assert b"".join(pieces) == encode(value)
     assert pieces[1] is payload
 
@@ -383,7 +385,7 @@ def test_records_with_trailing_data(name: str, trailing: bytes) -> None:
 
 
 def test_nothing_is_no_problem() -> None:
-    assert fmt.decode_records(memoryview(b""), 1234, 99) == Decoded([], 1234, 99, 36, None)
+    assert rec.decode_records(memoryview(b""), 1234, 99) == Decoded([], 1234, 99, 36, None)
 
 
 def test_preallocated_zeros_are_reported_where_they_begin() -> None:
@@ -582,7 +584,7 @@ payloads = st.one_of(
     st.binary(max_size=100),
     st.integers(0, 5000).map(lambda size: (b"KR\0\1\0\1\0\0 " * 556)[:size]),
 )
-spans = st.one_of(st.just(1), st.integers(2, 1000), st.just(fmt.MAX_SPAN))
+spans = st.one_of(st.just(1), st.integers(2, 1000), st.just(rec.MAX_SPAN))
 timestamps = st.one_of(st.integers(0, U64_MAX), st.just(U64_MAX))
 contents = st.tuples(spans, timestamps, st.binary(max_size=64), payloads, st.booleans())
 
@@ -609,7 +611,7 @@ def test_round_trip(position: int, offset: int, drawn: list[tuple[int, int, byte
     for value, data in zip(values, encoded, strict=True):
         spelled_span = 4 if value.span > 1 or value.lost else 0
         assert len(data) == 36 + spelled_span + len(value.headers) + len(value.payload)
-    decoded = fmt.decode_records(memoryview(b"".join(encoded)), position, offset)
+    decoded = rec.decode_records(memoryview(b"".join(encoded)), position, offset)
     assert [value_of(record) for record in decoded.records] == values
     assert [record.size for record in decoded.records] == [len(data) for data in encoded]
     assert decoded.position == position + sum(map(len, encoded))
@@ -639,7 +641,7 @@ def test_what_lies_before_the_damage_is_kept(cut: int, garbage: bytes) -> None:
 
 garbage_bytes = st.one_of(
     st.binary(max_size=300),
-    st.binary(max_size=300).map(lambda tail: fmt.RECORD_START + tail),
+    st.binary(max_size=300).map(lambda tail: rec.RECORD_START + tail),
     st.tuples(st.integers(0, 7), st.binary(max_size=300)).map(
         lambda drawn: b"KR\0\1\0" + bytes([drawn[0]]) + bytes(18) + b"\0\0\0\0\0\0\0\5" + drawn[1]
     ),
@@ -650,7 +652,7 @@ garbage_bytes = st.one_of(
 @given(data=garbage_bytes, position=st.integers(0, 2**40), next_offset=st.integers(0, U64_MAX))
 def test_garbage_is_a_problem_or_too_short(data: bytes, position: int, next_offset: int) -> None:
     for expected in (next_offset, 5):
-        decoded = fmt.decode_records(memoryview(data), position, expected)
+        decoded = rec.decode_records(memoryview(data), position, expected)
         assert decoded.records == []
         assert decoded.position == position
         assert decoded.next_offset == expected
@@ -660,9 +662,9 @@ def test_garbage_is_a_problem_or_too_short(data: bytes, position: int, next_offs
 @settings(deadline=None)
 @given(data=garbage_bytes, start=st.integers(0, 400))
 def test_garbage_can_be_searched(data: bytes, start: int) -> None:
-    head = fmt.peek_record(memoryview(data), start)
+    head = rec.peek_record(memoryview(data), start)
     assert head is None or head.size >= 36
-    found = fmt.find_record(data, start)
+    found = rec.find_record(data, start)
     assert found == -1 or data[found : found + 4] == b"KR\0\1"
 
 
@@ -719,9 +721,9 @@ def test_peek_steps_from_record_to_record(name: str) -> None:
     view = memoryview(load(name))
     sizes = [len(encode(value)) for value in RECORDS[name]]
     starts = [68, *accumulate(sizes, initial=68)][1:-1]
-    heads = [fmt.peek_record(view, start) for start in starts]
+    heads = [rec.peek_record(view, start) for start in starts]
     assert heads == [
-        fmt.RecordHead(value.offset, value.span, size)
+        rec.RecordHead(value.offset, value.span, size)
         for value, size in zip(RECORDS[name], sizes, strict=True)
     ]
 
@@ -729,19 +731,19 @@ def test_peek_steps_from_record_to_record(name: str) -> None:
 @pytest.mark.parametrize(("position", "new"), [(0, "0000"), (2, "0002"), (4, "0004")])
 def test_peek_finds_no_head(position: int, new: str) -> None:
     record = encode(Value(0, 0, 1, T, b"", b""))
-    assert fmt.peek_record(memoryview(record), 0) is not None
-    assert fmt.peek_record(memoryview(with_bytes(record, position, new)), 0) is None
-    assert fmt.peek_record(memoryview(record[:-1]), 0) is None
-    assert fmt.peek_record(memoryview(record), 1) is None
+    assert rec.peek_record(memoryview(record), 0) is not None
+    assert rec.peek_record(memoryview(with_bytes(record, position, new)), 0) is None
+    assert rec.peek_record(memoryview(record[:-1]), 0) is None
+    assert rec.peek_record(memoryview(record), 1) is None
 
 
 @pytest.mark.parametrize("name", RECORDS)
 def test_find_record_finds_every_start(name: str) -> None:
     data, found = load(name), []
-    at = fmt.find_record(data, 0)
+    at = rec.find_record(data, 0)
     while at != -1:
         found.append(at)
-        at = fmt.find_record(data, at + 1)
+        at = rec.find_record(data, at + 1)
     assert found == [value.position for value in RECORDS[name]]
 
 

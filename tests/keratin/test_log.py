@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from barbicel.codecs.keratin_format import LOG_HEADER_BYTES, MAX_SPAN, RECORD_OVERHEAD_BYTES
+from barbicel.codecs.keratin_format import LOG_HEADER_BYTES
+from barbicel.codecs.keratin_record import MAX_SPAN, RECORD_OVERHEAD_BYTES
 from barbicel.errors import LogClosed, OffsetOutOfRange, RecordTooLarge
 from barbicel.keratin import Ack, Appended, Log, LogSettings, NewRecord
 from tests.keratin.builders import (

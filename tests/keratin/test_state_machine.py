@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from barbicel.codecs.keratin_format import LOG_HEADER_BYTES, Record, SealedSegment
+from barbicel.codecs.keratin_format import LOG_HEADER_BYTES, SealedSegment
+from barbicel.codecs.keratin_record import Record
 from barbicel.errors import OffsetOutOfRange
 from barbicel.keratin import Ack, Appended, Log, NewRecord
 from barbicel.keratin.retention import RetentionRules

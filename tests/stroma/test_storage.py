@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barbicel.codecs.keratin_format import Record
+from barbicel.codecs.keratin_record import Record
 from barbicel.codecs.stroma_format import Event, Inflight, Release
 from barbicel.errors import DiskError, OffsetOutOfRange
 from barbicel.keratin import Ack, Log, LogSettings, NewRecord
