@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
 
-from bench.keratin.part import measure as measure_keratin
+from bench.keratin.part import KERATIN
 from bench.machine import describe_machine
 from bench.report import Measurement, print_table, render_markdown, write_json
 from bench.rounds import OUT, scratch_directory
+from bench.stroma.part import STROMA
 
-# A part is a function that measures in the directory it is given.
-PARTS: dict[str, Callable[[str], list[Measurement]]] = {
-    "keratin": measure_keratin,
+# A part is a row of functions that measure in the directory they are given.
+PARTS: dict[str, Sequence[Callable[[str], list[Measurement]]]] = {
+    "keratin": KERATIN,
+    "stroma": STROMA,
 }
 
 
@@ -32,11 +34,19 @@ def main(part: str | None, markdown: Path | None) -> None:
     results: dict[str, list[Measurement]] = {}
     for name in PARTS if part is None else [part]:
         with scratch_directory() as directory:
-            results[name] = PARTS[name](directory)
+            results[name] = _measure(name, directory)
         print_table(name, results[name])
         write_json(OUT / f"{name}.json", results[name])
     if markdown is not None:
         markdown.write_text(render_markdown(describe_machine(OUT), results), encoding="utf-8")
+
+
+def _measure(part: str, directory: str) -> list[Measurement]:
+    rows: list[Measurement] = []
+    for measure in PARTS[part]:
+        print(f"{part}: {measure.__name__.removeprefix('measure_')} ...", flush=True)
+        rows += measure(directory)
+    return rows
 
 
 if __name__ == "__main__":

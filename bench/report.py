@@ -110,8 +110,8 @@ def _cells(row: Measurement) -> tuple[str, ...]:
     return (
         row.name,
         f"{_number(row.value)} {row.unit}",
-        "" if row.ratio is None else f"{row.ratio:.2f}",
-        "" if row.spread is None else f"{row.spread[0]:.2f} to {row.spread[1]:.2f}",
+        "" if row.ratio is None else _ratio(row.ratio),
+        "" if row.spread is None else f"{_ratio(row.spread[0])} to {_ratio(row.spread[1])}",
         "" if row.target is None else str(row.target),
         {None: "", True: "yes", False: "NO"}[row.ok],
         row.against or "",
@@ -122,6 +122,10 @@ def _number(value: float) -> str:
     """Three digits that mean something."""
     digits = 0 if value >= 100 or value == int(value) else 1 if value >= 10 else 2
     return f"{value:,.{digits}f}"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
 PAGE_HEAD = """\

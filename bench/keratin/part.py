@@ -8,16 +8,7 @@ from bench.keratin.memory import measure_memory
 from bench.keratin.reopen import measure_reopen
 from bench.keratin.scan import measure_scan
 from bench.keratin.upkeep import measure_upkeep
-from bench.report import Measurement
 
-__all__ = ["measure"]
+__all__ = ["KERATIN"]
 
-GROUPS = (measure_append, measure_scan, measure_fetch, measure_reopen, measure_memory, measure_upkeep)
-
-
-def measure(directory: str) -> list[Measurement]:
-    rows: list[Measurement] = []
-    for group in GROUPS:
-        print(f"keratin: {group.__name__.removeprefix('measure_')} ...", flush=True)
-        rows += group(directory)
-    return rows
+KERATIN = (measure_append, measure_scan, measure_fetch, measure_reopen, measure_memory, measure_upkeep)

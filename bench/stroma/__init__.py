@@ -1,0 +1,1 @@
+"""Stroma against bare loops over the same bytes, and against itself with less to hold."""
