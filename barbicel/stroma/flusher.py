@@ -1,4 +1,7 @@
-"""The thread that keeps a store's promises in time: syncs within the interval, compaction, eviction."""
+"""The threads that keep a store's promises in time: syncs within the interval, compaction, eviction.
+
+There are several because a sync is mostly waiting: for the disk, and then for the interpreter.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,16 @@ __all__ = ["Flusher"]
 class Flusher(Closing):
     """Calls `maintain` twice in every interval until it is closed."""
 
-    def __init__(self, store: GroupStore, interval_ms: int = 100) -> None:
+    def __init__(self, store: GroupStore, interval_ms: int = 100, threads: int = 4) -> None:
         self._store = store
         self._pause_seconds = interval_ms / 2000
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="stroma-flusher", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._run, name=f"stroma-flusher-{number}", daemon=True)
+            for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def _run(self) -> None:
         while not self._closing.wait(self._pause_seconds):
@@ -30,4 +37,5 @@ class Flusher(Closing):
 
     def close(self) -> None:
         self._closing.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()

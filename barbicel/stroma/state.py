@@ -64,8 +64,12 @@ class GroupState:
         if offset < self.acked_until:
             return
         first = self.acked.first
-        if offset == self.acked_until:
-            self._advance(first.end if first is not None and first.start == offset + 1 else offset + 1)
+        if offset == self.acked_until and (first is None or first.start > offset + 1):
+            # In order, which is how most queues are read: nothing else lies in between.
+            self._taken.remove(offset, offset + 1)
+            self.acked_until = offset + 1
+        elif offset == self.acked_until:
+            self._advance(offset + 1 if first is None else first.end)
         else:
             self.acked.add(offset, offset + 1)
             self._taken.add(offset, offset + 1)
@@ -175,8 +179,8 @@ class GroupState:
     def of(cls, snapshot: Snapshot) -> GroupState:
         state = cls()
         state.acked_until = snapshot.acked_until
-        state.acked = RangeSet(snapshot.ranges)
-        state._taken = RangeSet(snapshot.ranges)
+        state.acked = RangeSet.of_sorted(snapshot.ranges)
+        state._taken = RangeSet.of_sorted(snapshot.ranges)
         state.releases = dict(snapshot.releases)
         state.is_committed = snapshot.is_committed
         state.leader_epoch = snapshot.leader_epoch

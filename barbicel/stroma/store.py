@@ -132,7 +132,6 @@ class GroupStore(Closing):
             group.record(events)
             if group.has_pending:
                 self._unwritten[key] = group
-                self._set_hint(key, group.state.next_expiry_ms())
             return group.state
 
     def commit(self) -> dict[GroupKey, BarbicelError]:
@@ -170,6 +169,7 @@ class GroupStore(Closing):
         for key, group in written.items():
             try:
                 group.write(now_ms)
+                self._set_hint(key, group.state.next_expiry_ms())
                 self._unsynced.setdefault(key, group)
                 if self._settings.sync_policy is SyncPolicy.ALWAYS:
                     self._unsynced.pop(key)
@@ -316,6 +316,7 @@ class GroupStore(Closing):
             raise
         self._unwritten.pop(group.key, None)
         self._unsynced.pop(group.key, None)
+        self._set_hint(group.key, group.state.next_expiry_ms())
 
     def _evict_idle(self) -> None:
         idle_since_ms = self._clock() - self._settings.idle_ms

@@ -112,7 +112,6 @@ class GroupCampaign:
                     raise BrokenPromise(f"{key}: snapshot and delta are not the live state")
 
     def _commit(self, store: GroupStore) -> None:
-        self._note_reached()
         if failures := store.commit():
             raise BrokenPromise(f"a sound disk failed: {failures}")
         for group in self._promised.values():
@@ -122,7 +121,6 @@ class GroupCampaign:
 
     def _sync(self, store: GroupStore) -> None:
         wanted = self._work.sample(KEYS, self._work.choice((1, 2)))
-        self._note_reached()
         store.sync(wanted)
         for key, group in self._promised.items():
             group.note_written(self._now_ms)
@@ -130,7 +128,6 @@ class GroupCampaign:
                 group.note_synced()
 
     def _maintain(self, store: GroupStore) -> None:
-        self._note_reached()
         store.maintain()
         if self._policy is SyncPolicy.INTERVAL:
             for group in self._promised.values():
@@ -138,7 +135,6 @@ class GroupCampaign:
 
     def _compact(self, store: GroupStore) -> None:
         key = self._work.choice(KEYS)
-        self._note_reached()
         store.compact(key)
         self._promised[key].note_compacted()
 
@@ -160,16 +156,10 @@ class GroupCampaign:
         self._promised[key], self._ever[key] = PromisedGroup(), [EMPTY]
 
     def _reopen(self, store: GroupStore) -> None:
-        self._note_reached()
         store.close()
         for group in self._promised.values():
             group.note_compacted()
         self._store = None
-
-    def _note_reached(self) -> None:
-        """Everything that was recorded may be on the disk from now on."""
-        for group in self._promised.values():
-            group.note_reached()
 
     # --- the crashes --------------------------------------------------------------------------------
 

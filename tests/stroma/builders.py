@@ -252,6 +252,7 @@ class OpenFiles:
 
     def __init__(self, disk: FaultDisk) -> None:
         self.handles: Counter[str] = Counter()
+        self.most = 0
         self._lock = threading.Lock()
         disk.observe_reads = True
         disk.observer = self
@@ -260,6 +261,7 @@ class OpenFiles:
         if call.operation in ("open", "create", "close"):
             with self._lock:
                 self.handles[call.path] += -1 if call.operation == "close" else 1
+                self.most = max(self.most, self.count)
 
     @property
     def count(self) -> int:

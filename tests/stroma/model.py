@@ -156,8 +156,6 @@ class PromisedGroup:
         self.views = [view]
         # Of `views`, the last one that was written: it must survive a kill -9.
         self.written = 0
-        # The last one that may be on the disk.
-        self.reached = 0
         # Each write that may not be durable: what it ended with, and when it was done.
         self._writes: list[tuple[int, int]] = []
 
@@ -169,13 +167,9 @@ class PromisedGroup:
     def has_pending(self) -> bool:
         return self.written < len(self.views) - 1
 
-    def note_reached(self) -> None:
-        """A write or a compaction is about to happen, or may have happened."""
-        self.reached = len(self.views) - 1
-
     def note_written(self, now_ms: int) -> None:
         if self.has_pending:
-            self.written = self.reached = len(self.views) - 1
+            self.written = len(self.views) - 1
             self._writes.append((self.written, now_ms))
 
     def note_synced(self) -> None:
@@ -189,15 +183,14 @@ class PromisedGroup:
 
     def note_compacted(self) -> None:
         """Everything is durable, what was not written too."""
-        self.written = self.reached = len(self.views) - 1
+        self.written = len(self.views) - 1
         self.note_synced()
 
     def _note_durable(self, count: int) -> None:
         del self.views[:count]
         self.written -= count
-        self.reached -= count
         self._writes = [(end - count, now_ms) for end, now_ms in self._writes if end > count]
 
     def allowed(self, fate: Fate) -> list[View]:
-        """What may be found after a crash."""
-        return self.views[self.written if fate is Fate.KEEP else 0 : self.reached + 1]
+        """What may be found after a crash; what nobody was answered yet may be there, too."""
+        return self.views[self.written if fate is Fate.KEEP else 0 :]

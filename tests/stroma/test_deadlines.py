@@ -20,6 +20,7 @@ from tests.stroma.builders import (
     OTHER,
     ROOT,
     Calls,
+    OpenFiles,
     after_power_cut,
     key_number,
     open_store,
@@ -169,6 +170,22 @@ class TestOnlyWhatExpiredIsTouched:
         calls = Calls(disk)
         assert len(store.pop_expired(LATER, 2)) == 2
         assert len(set(calls.take("open"))) <= 3
+
+    def test_many_groups_at_once_are_not_all_open_at_once(self) -> None:
+        """As after a long stop: everything that was handed out anywhere has expired."""
+        disk = FaultDisk()
+        files = OpenFiles(disk)
+        store = open_store(disk, max_open_groups=10)
+        for number in range(100):
+            store.record(key_number(number), [mark(0, LATER)])
+            store.commit()
+        found: list[Expired] = []
+        while batch := store.pop_expired(LATER):
+            found += batch
+            assert store.commit() == {}
+        assert sorted(found) == sorted(expired(key_number(number), 0, LATER) for number in range(100))
+        # One more is open while it takes the place of another, with a file that it is made from.
+        assert files.most <= 10 + 2
 
 
 class TestAfterARestart:

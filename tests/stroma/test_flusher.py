@@ -85,8 +85,8 @@ class TestTheThread:
     def test_ends_when_it_is_closed(self) -> None:
         before = threading.active_count()
         with open_store(FaultDisk()) as store:
-            flusher = Flusher(store, 60_000)
-            assert threading.active_count() == before + 1
+            flusher = Flusher(store, 60_000, threads=3)
+            assert threading.active_count() == before + 3
             flusher.close()
             assert threading.active_count() == before
 

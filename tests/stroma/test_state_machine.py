@@ -90,12 +90,10 @@ class StoreMachine(RuleBasedStateMachine):
     def maintain(self) -> None:
         self.store.maintain()
         assert self.store.open_groups <= MAX_OPEN_GROUPS + sum(g.has_pending for g in self.groups.values())
-        for group in self.groups.values():
-            group.note_reached()  # a compaction takes along what is not written
-            if self.policy is SyncPolicy.INTERVAL:
-                group.note_due(self.clock.now_ms - SYNC_INTERVAL_MS)
         if self.policy is SyncPolicy.INTERVAL:
             assert self.store.sync_lag_ms < SYNC_INTERVAL_MS
+            for group in self.groups.values():
+                group.note_due(self.clock.now_ms - SYNC_INTERVAL_MS)
 
     @rule(key=keys)
     def compact(self, key: GroupKey) -> None:
