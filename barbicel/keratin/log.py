@@ -254,6 +254,7 @@ class Log(Closing):
                     self._stop(error)
                 raise
         with self._mutex:
+            self._writable()  # a write that failed meanwhile may have taken back what was synced
             if self._active is active:  # else a roll has synced and shown it
                 self._synced_offset = max(self._synced_offset, end_offset)
                 self._show(end_offset, end_position)

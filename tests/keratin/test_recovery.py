@@ -410,3 +410,25 @@ def test_evidence_beside_a_missing_segment_does_not_stand_in_for_it() -> None:
     remove(disk, segment(0))
     disk.put(f"{segment(0)}.corrupt-77", b"evidence")
     assert [(item.path, item.first_offset) for item in open_log(disk).damage] == [(segment(0), 0)]
+
+
+def test_a_write_that_fails_beside_a_sync_makes_no_lost_append_look_durable() -> None:
+    """What the failed write takes back may hold what is just being synced: then that append fails too."""
+    disk = FaultDisk()
+    log = open_log(disk)
+    log.append([NewRecord(b"safe")])
+    log.write([NewRecord(b"being synced")])
+
+    def fail_a_write(call: Call) -> None:
+        if call.operation == "fdatasync":
+            disk.observer = None
+            disk.fail("write", errno.EIO, path_contains=".log")
+            with pytest.raises(DiskError):
+                log.write([NewRecord(b"refused")])
+
+    disk.observer = fail_a_write
+    with pytest.raises(LogStopped):
+        log.sync()
+    assert payloads(log) == [b"safe"]
+    for fate in Fate:
+        assert payloads(open_log(disk.crash(fate, Random(0)))) == [b"safe"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +40,9 @@ from tests.support.fault_disk import FaultDisk
 
 histories = st.lists(events, min_size=1, max_size=20)
 
+_UNKNOWN = b"\0\1\0\x63" + b"\0" * 6
+UNKNOWN_EVENT = b"KE" + _UNKNOWN + crc32c(_UNKNOWN).to_bytes(4, "big")
+
 
 class TestTornDelta:
     def torn(self, tail: bytes) -> FaultDisk:
@@ -53,8 +57,10 @@ class TestTornDelta:
             (b"\0" * 300, 0),
             (b"\0" * 30 + encode_event(Ack(11)) + b"\0" * 9 + encode_event(Ack(12)) * 2, 3),
             (flipped(encode_event(Ack(11)), 15) + encode_event(Ack(12)), 1),
+            (b"\0" * 5 + b"KE\0\1" + b"\0" * 20 + encode_event(Ack(12)), 1),
+            (b"\0" * 5 + UNKNOWN_EVENT + encode_event(Ack(12)), 1),
         ],
-        ids=["half an event", "zeros", "a hole", "a flipped bit"],
+        ids=["half an event", "zeros", "a hole", "a flipped bit", "a false start", "an unknown event"],
     )
     def test_is_cut_and_kept_aside(self, tail: bytes, whole_events: int) -> None:
         disk = self.torn(tail)
@@ -177,3 +183,40 @@ class TestRebuild:
             kept = list(state.files().values())
             assert all(data in kept for data in damaged.values())
             check_goes_on(state, KEY, expected)
+
+
+class TestWhatWouldBeDone:
+    """A plan says in advance what opening or repairing a group does, and changes nothing."""
+
+    def check(self, disk: FaultDisk, *says: str) -> None:
+        before = disk.files()
+        actions = plan_on(disk).actions
+        assert len(actions) == len(says)
+        assert all(text in action for text, action in zip(says, actions, strict=True))
+        assert disk.files() == before
+
+    def test_of_a_sound_group_nothing(self) -> None:
+        self.check(filled(HISTORY))
+        self.check(FaultDisk())
+
+    def test_of_a_torn_delta_the_cut_and_what_lies_behind(self) -> None:
+        disk = filled(HISTORY)
+        size = len(disk.files()[DELTA])
+        disk.put(DELTA, disk.files()[DELTA] + b"\0" * 7)
+        self.check(disk, f"cut {DELTA} at byte {size}, 7 bytes kept aside")
+        disk.put(DELTA, disk.files()[DELTA] + encode_event(Ack(5)))
+        self.check(disk, f"cut {DELTA} at byte {size}, 31 bytes kept aside", "1 whole events")
+
+    def test_of_a_damaged_group_the_rebuilding(self) -> None:
+        disk = filled(HISTORY, compact_after=0)
+        disk.put(SNAP, b"damaged")
+        self.check(disk, f"rebuild the group: {SNAP}")
+
+    def test_of_a_crash_between_snapshot_and_delta_the_new_delta(self) -> None:
+        disk = filled(HISTORY)
+        old = disk.files()[DELTA]
+        with open_store(disk) as store:
+            store.compact(KEY)
+        disk.put(DELTA, old)
+        self.check(disk, f"begin a new {DELTA}")
+        assert view_on(disk) == applied(HISTORY)

@@ -16,6 +16,7 @@ from tests.stroma.builders import (
     OTHER,
     ROOT,
     Calls,
+    SettingsChanges,
     after_power_cut,
     open_store,
     view_on,
@@ -263,3 +264,13 @@ class TestOneOwner:
                 closed.record(KEY, [Ack(1)])
             closed.maintain()
             assert calls.take() == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"sync_interval_ms": -1}, {"compact_bytes": -1}, {"idle_ms": -1}, {"max_open_groups": 0}],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_settings_that_make_no_sense_are_refused(changes: SettingsChanges) -> None:
+    with pytest.raises(ValueError, match=next(iter(changes))):
+        open_store(FaultDisk(), **changes)
