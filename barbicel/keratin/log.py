@@ -451,6 +451,7 @@ class Log(Closing):
     def _settle(self, active: ActiveSegment) -> None:
         if self._stopped is None and not self._manifest.clean_shutdown:
             active.settle()
+            self._synced_offset = active.next_offset
             self._replace_manifest(clean_shutdown=True, next_offset=active.next_offset)
 
     # --- failing ------------------------------------------------------------------------------------
