@@ -9,7 +9,6 @@ not grow with the log.
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
 
 from barbicel.codecs.keratin_format import (
     INDEX_ENTRY,
@@ -35,7 +34,6 @@ __all__ = ["plan_beside_writer", "plan_recovery"]
 # A log in use changes under our eyes: what looks like damage is believed when it is seen this often.
 LOOKS_AT_A_LOG_IN_USE = 3
 SUFFIXES = ("log", "idx", "tidx", SUMS_SUFFIX)
-STEM_LENGTH = len(segment_name(0, ""))
 
 
 def plan_recovery(
@@ -47,7 +45,7 @@ def plan_recovery(
     before the manifest listed them, and what became of them since is found by whoever reads them.
     """
     manifest, manifest_problem = _try_manifest(disk, layout)
-    listing = _Listing.read(disk, layout, () if manifest is None else manifest.segments)
+    listing = _Listing.read(disk, layout, manifest)
     planner = _Planner(disk, layout, settings, listing, deep)
     if manifest is None:
         # A filled index without its log says that there was a segment.
@@ -134,17 +132,33 @@ class _Listing:
         self.asides: list[str] = []
 
     @classmethod
-    def read(cls, disk: Disk, layout: Layout, listed: Sequence[SealedSegment]) -> _Listing:
+    def read(cls, disk: Disk, layout: Layout, manifest: Manifest | None) -> _Listing:
         names: set[str] = set()
         if disk.exists(layout.segments):
             names.update(disk.names(layout.segments))
         listing = cls(disk, layout, names)
-        stems = {segment_name(segment.base_offset, "") for segment in listed}
-        present = {name for name in names if name[:STEM_LENGTH] in stems and name[STEM_LENGTH:] in SUFFIXES}
-        listing.is_complete = len(present) == len(SUFFIXES) * len(listed)
-        for name in sorted(names - present):
+        listed = () if manifest is None else manifest.segments
+        if manifest is not None and listing._is_as_expected(manifest):
+            return listing
+        stems = [segment_name(segment.base_offset, "") for segment in listed]
+        expected = {stem + suffix for suffix in SUFFIXES for stem in stems}
+        listing.is_complete = expected <= names
+        for name in sorted(names - expected):
             listing._sort_in(name)
         return listing
+
+    def _is_as_expected(self, manifest: Manifest) -> bool:
+        """As many names as the segments have, and every log among them: then all is in its place.
+
+        Should an index be missing and something foreign be there instead, its reader does without it.
+        """
+        logs = [segment_name(segment.base_offset, "log") for segment in manifest.segments]
+        logs.append(segment_name(manifest.active_base_offset, "log"))
+        self.is_complete = len(self._names) == len(SUFFIXES) * len(logs) and self._names.issuperset(logs)
+        if self.is_complete:
+            for suffix in SUFFIXES:
+                self.others[suffix].add(manifest.active_base_offset)
+        return self.is_complete
 
     def _sort_in(self, name: str) -> None:
         parsed = parse_segment_name(name)

@@ -164,19 +164,22 @@ class GroupStore(Closing):
 
     def _write_all(self) -> None:
         self._check_open()
-        written, self._unwritten = self._unwritten, {}
-        now_ms = self._clock()
-        for key, group in written.items():
-            try:
-                group.write(now_ms)
-                self._set_hint(key, group.state.next_expiry_ms())
-                self._unsynced.setdefault(key, group)
-                if self._settings.sync_policy is SyncPolicy.ALWAYS:
-                    self._unsynced.pop(key)
-                    group.sync()
-            except DiskError as error:
-                self._untold[key] = error
-                self._fail(group, error)
+        for group in list(self._unwritten.values()):
+            self._write(group)
+
+    def _write(self, group: Group) -> None:
+        key = group.key
+        self._unwritten.pop(key, None)
+        try:
+            group.write(self._clock())
+            self._set_hint(key, group.state.next_expiry_ms())
+            self._unsynced.setdefault(key, group)
+            if self._settings.sync_policy is SyncPolicy.ALWAYS:
+                self._unsynced.pop(key)
+                group.sync()
+        except DiskError as error:
+            self._untold[key] = error
+            self._fail(group, error)
 
     def _sync(self, group: Group) -> None:
         self._unsynced.pop(group.key, None)
@@ -292,7 +295,7 @@ class GroupStore(Closing):
         finally:
             with self._mutex:
                 group.pins -= 1
-                if self._open.get(group.key) is not group:
+                if not group.pins and self._open.get(group.key) is not group:
                     group.close()  # it was dropped meanwhile
                 self._unpinned.notify_all()
 
@@ -328,8 +331,10 @@ class GroupStore(Closing):
     def _evict_surplus(self, *, keep: Group | None = None) -> None:
         surplus = len(self._open) - self._settings.max_open_groups
         if surplus > 0:
-            idle = (group for group in self._open.values() if group is not keep and group.is_idle)
-            for group in list(islice(idle, surplus)):
+            free = (group for group in self._open.values() if group is not keep and not group.pins)
+            for group in list(islice(free, surplus)):
+                if group.has_pending:
+                    self._write(group)  # before its turn has ended, which does no harm
                 self._evict(group)
 
     def _evict(self, group: Group) -> None:
