@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from contextlib import suppress
 
 from barbicel.disk import Disk, File
 from barbicel.errors import CorruptFile, DiskError, LogClosed
@@ -50,7 +51,8 @@ class SegmentHandle:
     def times(self) -> TimeIndex | None:
         """What the file says; None unless both indexes are exactly what was written."""
         if self._times is None and are_vouched_for(self._disk, self._layout, self.base_offset):
-            self._times = read_time_index(self._disk, self._layout, self.base_offset)
+            with suppress(CorruptFile, DiskError):  # retention may have taken it since
+                self._times = read_time_index(self._disk, self._layout, self.base_offset)
         return self._times
 
 

@@ -67,6 +67,8 @@ class Log(Closing):
         self._mutex = threading.RLock()
         # Held while the active segment is synced; taken after the mutex, never before it.
         self._syncing = threading.Lock()
+        # Set under that lock: after a failed sync nobody may sync that file again, whoever waits for it.
+        self._failed_sync: BaseException | None = None
         self._stopped: Exception | None = None
         self._manifest = recovered.manifest or manifest_of(recovered, clock())
         self._active: ActiveSegment | None = None
@@ -247,7 +249,7 @@ class Log(Closing):
             end_offset, end_position = active.next_offset, active.end_position
         if self._synced_offset < end_offset:
             try:
-                with self._syncing:
+                with self._only_sync():
                     active.sync()
             except BaseException as error:
                 with self._mutex:
@@ -318,7 +320,7 @@ class Log(Closing):
         return active
 
     def _roll(self, active: ActiveSegment) -> ActiveSegment:
-        with self._syncing:
+        with self._only_sync():
             sealed = active.seal()
         self._synced_offset = active.next_offset
         header = FileHeader(active.next_offset, self._clock())
@@ -450,7 +452,8 @@ class Log(Closing):
 
     def _settle(self, active: ActiveSegment) -> None:
         if self._stopped is None and not self._manifest.clean_shutdown:
-            active.settle()
+            with self._only_sync():
+                active.settle()
             self._synced_offset = active.next_offset
             self._replace_manifest(clean_shutdown=True, next_offset=active.next_offset)
 
@@ -458,7 +461,7 @@ class Log(Closing):
 
     def _writable(self) -> ActiveSegment:
         if isinstance(self._stopped, LogClosed):
-            raise self._stopped
+            raise LogClosed("the log was closed", path=self.path)
         if self._stopped is not None:
             raise LogStopped(
                 f"takes no writes since this failed: {self._stopped}",
@@ -473,6 +476,18 @@ class Log(Closing):
         if not self.damage:
             return ""
         return f", because it is damaged ({'; '.join(map(str, self.damage))}); see 'barbicel log repair'"
+
+    @contextmanager
+    def _only_sync(self) -> Iterator[None]:
+        """One at a time, and none after one that failed: the next would succeed without doing anything."""
+        with self._syncing:
+            if self._failed_sync is not None:
+                raise LogStopped(f"a sync has failed: {self._failed_sync}", path=self.path)
+            try:
+                yield
+            except BaseException as error:
+                self._failed_sync = error
+                raise
 
     @contextmanager
     def _stopping(self) -> Iterator[None]:

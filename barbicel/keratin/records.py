@@ -56,6 +56,7 @@ def check_records(records: Sequence[NewRecord], max_record_bytes: int, path: str
     """Their bytes in the log; raises before anything is written if one of them cannot be stored."""
     total = 0
     for record in records:
+        _check_types(record)
         size = record.size
         if size > max_record_bytes:
             raise RecordTooLarge(f"a record of {size} bytes, the log accepts {max_record_bytes}", path=path)
@@ -65,3 +66,19 @@ def check_records(records: Sequence[NewRecord], max_record_bytes: int, path: str
             raise ValueError(f"a timestamp is 0 to {MAX_TIMESTAMP_MS} ms, not {record.timestamp_ms}")
         total += size
     return total
+
+
+def _check_types(record: NewRecord) -> None:
+    """What is not plain bytes, or not a whole number, would be noticed only halfway through a group."""
+    for name in ("payload", "headers"):
+        value = getattr(record, name)
+        if isinstance(value, bytes | bytearray):
+            continue
+        if not isinstance(value, memoryview):
+            raise TypeError(f"{name} is bytes, a bytearray or a memoryview, not {type(value).__name__}")
+        if not (value.contiguous and value.ndim == 1 and value.itemsize == 1):
+            raise TypeError(f"{name} is a view of single bytes without gaps, not of {value.format!r}")
+    for name in ("span", "timestamp_ms"):
+        value = getattr(record, name)
+        if value is not None and not isinstance(value, int):
+            raise TypeError(f"{name} is a whole number, not {value!r}")

@@ -61,7 +61,7 @@ class TimeSearch:
         with self._reader.open(stretch, stretch.base_offset) as handle:
             times = handle.times
             last = None if times is None else times.last()
-            if last is None:
+            if last is None or not handle.index:
                 return self._reader.rebuild(handle, stretch).max_timestamp_ms
             highest = last.timestamp_ms
 

@@ -73,7 +73,7 @@ def answer_here(answers: Sequence[Answer]) -> None:
     for done, outcome in answers:
         try:
             done(outcome)
-        except Exception:
+        except BaseException:  # SystemExit too: it would end a thread that others wait for
             _log.exception("the callback of an append raised")
 
 
@@ -308,10 +308,11 @@ class Writer(Closing):
     def _sync_turn(self, turn: _Turn) -> None:
         """One sync a log; if it fails, so do the appends that were not durable before."""
         for log in turn.logs_with(Ack.AFTER_FSYNC):
+            # Before the sync: what is written beside it is not covered by it and must be due again.
+            with self._mutex:
+                self._sync_due.pop(log, None)
             try:
                 log.sync()
-                with self._mutex:
-                    self._sync_due.pop(log, None)
             except Exception as error:
                 for request in turn.by_log[log]:
                     if isinstance(request.outcome, Appended) and not log.is_synced(request.outcome):
@@ -339,7 +340,7 @@ class Writer(Closing):
         if answers:
             try:
                 self._deliver(answers)
-            except Exception:  # the threads serve others too
+            except BaseException:  # the threads serve others too
                 _log.exception("answers could not be delivered")
 
 

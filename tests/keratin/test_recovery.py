@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from array import array
 from random import Random
 
 import pytest
@@ -432,3 +433,34 @@ def test_a_write_that_fails_beside_a_sync_makes_no_lost_append_look_durable() ->
     assert payloads(log) == [b"safe"]
     for fate in Fate:
         assert payloads(open_log(disk.crash(fate, Random(0)))) == [b"safe"]
+
+
+@pytest.mark.parametrize("beside", ["append", "roll", "close"])
+def test_after_a_failed_sync_nobody_syncs_that_file_again(beside: str) -> None:
+    """Whoever waited for the sync that failed must not take the next one's success for theirs."""
+    disk = FaultDisk()
+    log = open_log(disk)
+    log.append([NewRecord(b"safe")])
+    log.write([NewRecord(b"doomed")])
+    steps = {"append": lambda: log.append([NewRecord(b"too")]), "roll": log.roll, "close": log.close}
+    disk.fail("fdatasync", errno.EIO, path_contains=".log")
+    active = log._active
+    assert active is not None
+    with pytest.raises(DiskError), log._only_sync():
+        active.sync()
+    with pytest.raises(LogStopped, match="a sync has failed"):
+        steps[beside]()
+    assert payloads(open_log(disk.crash(Fate.DROP, Random(0)))) == [b"safe"]
+
+
+def test_what_is_not_plain_bytes_is_refused_before_anybody_is_hurt() -> None:
+    log = open_log(FaultDisk())
+    for record in (
+        NewRecord(memoryview(array("I", [1, 2]))),
+        NewRecord(memoryview(b"abcdef")[::2]),
+        NewRecord("text"),  # type: ignore[arg-type]  # that is the point
+        NewRecord(b"", timestamp_ms=1.5),  # type: ignore[arg-type]  # that is the point
+    ):
+        with pytest.raises(TypeError):
+            log.append([record])
+    assert log.append([NewRecord(memoryview(b"fine"))]).base_offset == 0
