@@ -14,6 +14,7 @@ import errno
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
@@ -33,6 +34,7 @@ __all__ = [
     "copy_file",
     "parent",
     "read_file",
+    "remove_tree",
     "replace_file",
     "replace_files",
 ]
@@ -46,6 +48,8 @@ COPY_CHUNK_BYTES = 1 << 20
 # Below this mean size of a piece, copying pieces together is cheaper than handing the kernel a vector.
 VECTOR_PIECE_BYTES = 4096
 VECTOR_PIECES_MAX = 1024  # IOV_MAX on Linux
+LOCK_TRIES = 20
+LOCK_PAUSE_SECONDS = 0.001
 
 
 class Entry(NamedTuple):
@@ -118,6 +122,12 @@ class Disk(Protocol):
 
     def unlink(self, path: str) -> None: ...
 
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory."""
+
+    def resolve(self, path: str) -> str:
+        """The path as an absolute one without links: two paths to one place are equal."""
+
     def lock(self, path: str) -> Lock:
         """Lock a file (created if absent) for this opener alone, or raise LogLocked at once."""
 
@@ -140,6 +150,26 @@ _OPEN_FLAGS: dict[OpenMode, int] = {
 }
 
 
+def _open_file(path: str, flags: int) -> tuple[int, int]:
+    """A descriptor and the file's size.
+
+    Not blocking, because opening a pipe would wait for its other end; a regular file does not care.
+    """
+    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    status = os.fstat(fd)
+    refusal = _REFUSED.get(stat.S_IFMT(status.st_mode))
+    if refusal is None:
+        return fd, status.st_size
+    os.close(fd)
+    raise OSError(*refusal)
+
+
+_REFUSED = {
+    stat.S_IFDIR: (errno.EISDIR, os.strerror(errno.EISDIR)),
+    stat.S_IFIFO: (errno.EINVAL, "a pipe, not a regular file"),
+}
+
+
 class RealFile:
     """A file descriptor and the position of the next append."""
 
@@ -147,9 +177,8 @@ class RealFile:
 
     def __init__(self, path: str, mode: OpenMode) -> None:
         with _naming("open", path):
-            self._fd = os.open(path, _OPEN_FLAGS[mode] | os.O_CLOEXEC, 0o644)
+            self._fd, self.end = _open_file(path, _OPEN_FLAGS[mode])
         self.path = path
-        self.end = self.size()
 
     def append(self, pieces: Sequence[Bytes]) -> None:
         total = sum(map(len, pieces))
@@ -229,9 +258,9 @@ class RealLock:
 
     def __init__(self, path: str) -> None:
         with _naming("open", path):
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._fd, _ = _open_file(path, os.O_RDWR | os.O_CREAT)
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock()
         except OSError as cause:
             holder = os.pread(self._fd, 20, 0).decode("ascii", "replace").strip()
             os.close(self._fd)
@@ -245,6 +274,15 @@ class RealLock:
         # For people and the error above; a stale number means nothing, the flock is the lock.
         with suppress(OSError):
             os.pwrite(self._fd, b"%-20d" % os.getpid(), 0)
+
+    def _lock(self) -> None:
+        """Whoever asks for a lock's holder has the lock for a moment, and that is no reason to give up."""
+        for _ in range(LOCK_TRIES - 1):
+            with suppress(BlockingIOError):
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            time.sleep(LOCK_PAUSE_SECONDS)
+        fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def release(self) -> None:
         if self._fd >= 0:
@@ -316,19 +354,26 @@ class RealDisk:
         with _naming("unlink", path):
             os.unlink(path)
 
+    def remove_directory(self, path: str) -> None:
+        with _naming("rmdir", path):
+            os.rmdir(path)
+
+    def resolve(self, path: str) -> str:
+        return os.path.realpath(path)
+
     def lock(self, path: str) -> RealLock:
         return RealLock(path)
 
     def lock_holder(self, path: str) -> str | None:
         try:
             with _naming("open", path):
-                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                fd, _ = _open_file(path, os.O_RDONLY)
         except DiskError as error:
             if error.errno == errno.ENOENT:
                 return None
             raise
         try:
-            # Shared, so that any number may ask at once; whoever locks in this moment is refused.
+            # Shared, so that any number may ask at once; whoever locks in this moment tries again.
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError as cause:
             if cause.errno not in (errno.EAGAIN, errno.EACCES):
@@ -405,3 +450,19 @@ def copy_file(disk: Disk, source: str, target: str, start: int = 0, end: int | N
     finally:
         origin.close()
     disk.sync_directory(parent(target))
+
+
+def remove_tree(disk: Disk, path: str) -> None:
+    """Remove a directory and all that is in it; on return that survives a power cut.
+
+    A crash leaves a part of it, and doing it again removes the rest. Links are removed, not followed.
+    """
+    here = disk.resolve(path)
+    for entry in disk.list(path):
+        child = f"{here}/{entry.name}"
+        if entry.is_directory and disk.resolve(child) == child:
+            remove_tree(disk, child)
+        else:
+            disk.unlink(child)
+    disk.remove_directory(here)
+    disk.sync_directory(parent(here))

@@ -25,6 +25,7 @@ from barbicel.disk import (
     RealDisk,
     copy_file,
     read_file,
+    remove_tree,
     replace_file,
 )
 from barbicel.errors import DiskError, LogLocked
@@ -53,6 +54,33 @@ def make(disk: Disk, path: str, content: bytes = b"") -> None:
 
 def content(disk: Disk, path: str) -> bytes:
     return read_file(disk, path, 1 << 30)
+
+
+# Directories
+
+
+def test_only_an_empty_directory_is_removed(disk: Disk, root: str) -> None:
+    disk.make_directory(f"{root}/a/b")
+    with pytest.raises(DiskError) as caught:
+        disk.remove_directory(f"{root}/a")
+    assert (caught.value.operation, caught.value.errno) == ("rmdir", errno.ENOTEMPTY)
+    disk.remove_directory(f"{root}/a/b")
+    disk.remove_directory(f"{root}/a")
+    assert disk.list(root) == []
+
+
+def test_a_tree_is_removed_with_all_that_is_in_it(disk: Disk, root: str) -> None:
+    disk.make_directory(f"{root}/a/b")
+    make(disk, f"{root}/a/b/file", b"1")
+    make(disk, f"{root}/a/file", b"1")
+    make(disk, f"{root}/kept", b"1")
+    remove_tree(disk, f"{root}/a")
+    assert [entry.name for entry in disk.list(root)] == ["kept"]
+
+
+def test_two_spellings_of_a_path_resolve_to_one(disk: Disk, root: str) -> None:
+    disk.make_directory(f"{root}/a")
+    assert disk.resolve(f"{root}/a/../a/") == disk.resolve(f"{root}//a")
 
 
 # Names

@@ -6,13 +6,22 @@ import os
 import random
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from barbicel.disk import VECTOR_PIECE_BYTES, VECTOR_PIECES_MAX, Bytes, RealDisk, read_file
+from barbicel.disk import (
+    VECTOR_PIECE_BYTES,
+    VECTOR_PIECES_MAX,
+    Bytes,
+    OpenMode,
+    RealDisk,
+    read_file,
+    remove_tree,
+)
 from barbicel.errors import DiskError, LogLocked
 
 HOLD_A_LOCK = """
@@ -130,3 +139,46 @@ def test_short_reads_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert file.pread_into(memoryview(buffer), 1) == 9
     assert buffer == b"123456789\0\0\0"
     file.close()
+
+
+def test_removing_a_tree_removes_links_and_not_what_they_lead_to(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").write_bytes(b"1")
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "gone" / "link").symlink_to(tmp_path / "kept")
+    remove_tree(RealDisk(), str(tmp_path / "gone"))
+    assert not (tmp_path / "gone").exists()
+    assert (tmp_path / "kept" / "file").read_bytes() == b"1"
+
+
+def test_a_link_resolves_to_what_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert RealDisk().resolve(f"{tmp_path}/link/a") == RealDisk().resolve(f"{tmp_path}/a")
+
+
+@pytest.mark.parametrize("mode", ["read", "write"])
+def test_a_pipe_in_a_files_place_is_refused_at_once(tmp_path: Path, mode: OpenMode) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DiskError, match="not a regular file"):
+        RealDisk().open(str(tmp_path / "pipe"), mode)
+    with pytest.raises(DiskError, match="not a regular file"):
+        RealDisk().lock(str(tmp_path / "pipe"))
+
+
+def test_whoever_only_asks_for_the_holder_keeps_nobody_from_the_lock(tmp_path: Path) -> None:
+    path = str(tmp_path / "LOCK")
+    RealDisk().lock(path).release()
+    stop = threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            RealDisk().lock_holder(path)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        for _ in range(200):
+            RealDisk().lock(path).release()
+    finally:
+        stop.set()
+        asking.join()

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import errno
 import os
+import posixpath
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
@@ -119,6 +120,17 @@ class FaultDisk(Gate):
             self._tree.inode(path)
             directory, name = self._tree.parent(path)
             directory.change({name: None})
+
+    def remove_directory(self, path: str) -> None:
+        with self.passing("rmdir", path):
+            self.need_writable()
+            if self._tree.directory(path).entries:
+                raise os_error(errno.ENOTEMPTY)
+            directory, name = self._tree.parent(path)
+            directory.change({name: None})
+
+    def resolve(self, path: str) -> str:
+        return posixpath.normpath(f"/{path.lstrip('/')}")
 
     def lock(self, path: str) -> FaultLock:
         with self.passing("lock", path):

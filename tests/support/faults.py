@@ -23,6 +23,7 @@ Operation: TypeAlias = Literal[
     "rename",
     "unlink",
     "mkdir",
+    "rmdir",
     "fsync",
     "lock",
     "open",
