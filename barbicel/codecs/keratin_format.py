@@ -322,6 +322,7 @@ def _check_header(data: bytes, magic: bytes, size: int, what: str) -> None:
 # --- file names -----------------------------------------------------------------------------------
 
 SUMS_SUFFIX = "isum"
+MAX_OFFSET = (1 << 64) - 1
 _SEGMENT_NAME = re.compile(r"([0-9]{20})\.(log|idx|tidx|isum)")
 
 
@@ -332,4 +333,6 @@ def segment_name(base_offset: int, suffix: str) -> str:
 def parse_segment_name(name: str) -> tuple[int, str] | None:
     """(base offset, suffix), or None for a name that is not a segment's."""
     match = _SEGMENT_NAME.fullmatch(name)
-    return None if match is None else (int(match[1]), match[2])
+    if match is None or int(match[1]) > MAX_OFFSET:
+        return None
+    return int(match[1]), match[2]

@@ -7,6 +7,7 @@ it found, how many bytes it lacks, or why there is no record.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -14,6 +15,8 @@ from crc32c import crc32c
 from barbicel.disk import Bytes
 
 __all__ = [
+    "CRC_BYTES",
+    "CRC_PROBLEM",
     "MAX_SPAN",
     "RECORD_OVERHEAD_BYTES",
     "SPAN_BYTES",
@@ -26,11 +29,14 @@ __all__ = [
     "encode_record",
     "find_record",
     "peek_record",
+    "record_crc",
     "step_to_offset",
 ]
 
 VERSION = 1
 CRC = struct.Struct(">I")
+CRC_BYTES = CRC.size
+CRC_PROBLEM = "the record's crc32c does not match"
 
 RECORD_MAGIC = 0x4B52  # "KR"
 RECORD_START = struct.pack(">HH", RECORD_MAGIC, VERSION)
@@ -110,6 +116,16 @@ def encode_lost(offset: int, span: int, timestamp_ms: int) -> bytes:
     return head + CRC.pack(crc32c(head[2:]))
 
 
+def record_crc(chunks: Iterable[bytes]) -> bytes:
+    """The CRC field of a record that is given from its magic to the byte before that field."""
+    crc = 0
+    start = 2
+    for chunk in chunks:
+        crc = crc32c(memoryview(chunk)[start:], crc)
+        start = 0
+    return CRC.pack(crc)
+
+
 def _record_head(flags: int, header_len: int, payload_len: int, timestamp_ms: int, offset: int) -> bytes:
     return RECORD_HEAD.pack(RECORD_MAGIC, VERSION, flags, 0, header_len, payload_len, timestamp_ms, offset)
 
@@ -133,7 +149,7 @@ def decode_records(view: memoryview, position: int, next_offset: int) -> Decoded
             break
         crc_at = start + needed - 4
         if unpack_crc(view, crc_at)[0] != crc32c(view[start + 2 : crc_at]):
-            return Decoded(records, position + start, next_offset, 0, "the record's crc32c does not match")
+            return Decoded(records, position + start, next_offset, 0, CRC_PROBLEM)
         headers_at = start + 32
         span = 1
         if flags & FLAG_SPAN:

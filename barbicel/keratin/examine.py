@@ -11,11 +11,14 @@ from typing import NamedTuple
 
 from barbicel.codecs.keratin_format import LOG_HEADER_BYTES, FileHeader, decode_log_header
 from barbicel.codecs.keratin_record import Record
-from barbicel.disk import File
+from barbicel.disk import Disk, File
 from barbicel.errors import CorruptFile
-from barbicel.keratin.walk import Walk, find_resumption, is_zero
+from barbicel.keratin.index import SparseIndex
+from barbicel.keratin.layout import Layout
+from barbicel.keratin.resumption import find_resumption
+from barbicel.keratin.walk import Walk, is_zero
 
-__all__ = ["Examination", "Gap", "Run", "examine", "read_log_header", "whole_records_behind"]
+__all__ = ["Examination", "Gap", "Run", "examine", "is_misnamed", "read_log_header", "whole_records_behind"]
 
 NO_OFFSET_BOUND = 1 << 64
 
@@ -66,6 +69,17 @@ def read_log_header(file: File, base_offset: int) -> FileHeader:
     return header
 
 
+def is_misnamed(disk: Disk, layout: Layout, base_offset: int) -> bool:
+    """Whether the file has the sound header of another segment."""
+    file = disk.open(layout.log(base_offset), "read")
+    try:
+        return decode_log_header(file.pread(LOG_HEADER_BYTES, 0)).base_offset != base_offset
+    except CorruptFile:
+        return False  # it is damaged, that is something else
+    finally:
+        file.close()
+
+
 def examine(
     file: File,
     position: int,
@@ -74,8 +88,12 @@ def examine(
     end_position: int,
     vouched_offset: int,
     note: Callable[[Record], None] | None = None,
+    index: SparseIndex | None = None,
 ) -> Examination:
-    """Look through the bytes from `position` on; `note` is told of every sound record."""
+    """Look through the bytes from `position` on; `note` is told of every sound record.
+
+    An index, if there is one, helps to find the way past damage.
+    """
     runs: list[Run] = []
     gaps: list[Gap] = []
     while True:
@@ -89,7 +107,7 @@ def examine(
         torn = None if is_zero(file, position, end_position) else walk.problem
         if torn is None or next_offset >= vouched_offset:
             break
-        resumption = find_resumption(file, position, end_position, next_offset, vouched_offset)
+        resumption = find_resumption(file, position, end_position, next_offset, vouched_offset, index)
         if resumption is None:
             break
         gaps.append(Gap(position, resumption.position, next_offset, resumption.offset, torn))

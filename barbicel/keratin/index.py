@@ -47,6 +47,11 @@ class SparseIndex:
         above = bisect_right(self._rel_offsets, offset - self.base_offset)
         return self[above - 1] if above else None
 
+    def above(self, offset: int) -> IndexHit | None:
+        """The first entry above the offset."""
+        above = bisect_right(self._rel_offsets, offset - self.base_offset)
+        return self[above] if above < len(self) else None
+
     def cut(self, offset: int) -> None:
         """Drop every entry above the offset."""
         above = bisect_right(self._rel_offsets, offset - self.base_offset)

@@ -105,10 +105,9 @@ def are_vouched_for(disk: Disk, layout: Layout, base_offset: int) -> bool:
         layout.time_index(base_offset),
     )
     try:
-        said = read_file(disk, sums, MAX_INDEX_BYTES)
-        return said == encode_index_sums(
-            base_offset, read_file(disk, idx, MAX_INDEX_BYTES), read_file(disk, tidx, MAX_INDEX_BYTES)
-        )
+        return _read(disk, sums) == encode_index_sums(base_offset, _read(disk, idx), _read(disk, tidx))
+    except CorruptFile:
+        return False
     except DiskError as error:
         if error.errno != errno.ENOENT:
             raise
@@ -133,12 +132,15 @@ def read_time_index(disk: Disk, layout: Layout, base_offset: int) -> TimeIndex:
     return times
 
 
+def _read(disk: Disk, path: str) -> bytes:
+    size = disk.size(path) or 0
+    if size > MAX_INDEX_BYTES:
+        raise CorruptFile(f"{size} bytes are too many for an index", path=path)
+    return read_file(disk, path, MAX_INDEX_BYTES)
+
+
 def _read_entries(disk: Disk, path: str, kind: IndexKind, base_offset: int) -> bytes:
-    file = disk.open(path, "read")
-    try:
-        data = file.pread(file.size(), 0)
-    finally:
-        file.close()
+    data = _read(disk, path)
     try:
         header = decode_index_header(kind, data)
     except CorruptFile as error:

@@ -14,9 +14,10 @@ A failed write or sync stops the log: nothing is tried again, and opening it ane
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from barbicel.clock import Clock, wall_clock_ms
 from barbicel.closing import Closing
@@ -70,6 +71,9 @@ class Log(Closing):
         # Set under that lock: after a failed sync nobody may sync that file again, whoever waits for it.
         self._failed_sync: BaseException | None = None
         self._stopped: Exception | None = None
+        self._is_writing = False
+        # A process that was forked has the same open files and no part in the mutex: it may only read.
+        self._pid = os.getpid()
         self._manifest = recovered.manifest or manifest_of(recovered, clock())
         self._active: ActiveSegment | None = None
         self._synced_offset = recovered.next_offset
@@ -120,6 +124,8 @@ class Log(Closing):
         any case and no lock is taken. Raises LogLocked, DiskError, UnknownVersion, NotALog.
         """
         disk = disk or RealDisk()
+        # Files are opened as long as the log is, wherever the process has gone by then.
+        path = disk.resolve(path)
         layout = Layout(path)
         lock = None
         if not read_only:
@@ -219,7 +225,9 @@ class Log(Closing):
             base_offset = active.next_offset
             if not records:
                 return Appended(base_offset, 0)
-            with self._stopping():
+            if self._is_writing:  # the mutex lets the same thread in again
+                raise RuntimeError("an append inside of an append, from a signal handler or a stamp")
+            with self._stopping(), self._writing():
                 self._mark_unclean()
                 taken = 0
                 while taken < len(records):
@@ -228,6 +236,14 @@ class Log(Closing):
                     taken += active.append(records, taken, self._clock())
                     self._bytes_since_checkpoint += active.end_position - start
             return Appended(base_offset, active.next_offset - base_offset)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        self._is_writing = True
+        try:
+            yield
+        finally:
+            self._is_writing = False
 
     def publish(self) -> None:
         """Show readers all that was written."""
@@ -435,20 +451,28 @@ class Log(Closing):
 
     def close(self) -> None:
         """Make everything durable, say so in the manifest and let go of the directory."""
+        if os.getpid() != self._pid:
+            return  # all of it is the parent's
         with self._mutex:
             if isinstance(self._stopped, LogClosed):
                 return
-            try:
+            # Each step is taken whatever became of those before it: the lock must go.
+            with ExitStack() as steps:
+                if self._lock is not None:
+                    steps.callback(self._lock.release)
+                if self._active is not None:
+                    steps.callback(self._close_active, self._active)
+                steps.callback(self._handles.close)
+                steps.callback(self._refuse_everything)
                 if self._active is not None:
                     self._settle(self._active)
-            finally:
-                self._stopped = LogClosed("the log was closed", path=self.path)
-                self._handles.close()
-                if self._active is not None:
-                    with self._syncing:
-                        self._active.close()
-                if self._lock is not None:
-                    self._lock.release()
+
+    def _refuse_everything(self) -> None:
+        self._stopped = LogClosed("the log was closed", path=self.path)
+
+    def _close_active(self, active: ActiveSegment) -> None:
+        with self._syncing:
+            active.close()
 
     def _settle(self, active: ActiveSegment) -> None:
         if self._stopped is None and not self._manifest.clean_shutdown:
@@ -467,6 +491,12 @@ class Log(Closing):
                 f"takes no writes since this failed: {self._stopped}",
                 path=self.path,
                 hint="open the log again to recover",
+            )
+        if os.getpid() != self._pid:
+            raise LogStopped(
+                f"opened by process {self._pid}, which forked this one",
+                path=self.path,
+                hint="open a log in the process that writes it",
             )
         if self._active is None:
             raise LogStopped("opened for reading only" + self._damage_text(), path=self.path)

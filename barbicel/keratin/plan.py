@@ -11,25 +11,36 @@ from barbicel.keratin.indexes import SegmentIndexes
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.settings import LogSettings
 
-__all__ = ["Damage", "RecoveryPlan", "SegmentPlan", "Torn"]
+__all__ = ["Damage", "RecoveryPlan", "SegmentPlan", "Torn", "offsets_text"]
 
 
 class Damage(NamedTuple):
     """Offsets first_offset up to end_offset are not readable. If the two are equal no offset is lost, only
-    the file is not as it should be."""
+    the file is not as it should be. `open_ended`: more offsets may have been behind them, nobody knows."""
 
     path: str
     position: int | None
     first_offset: int
     end_offset: int
     reason: str
+    open_ended: bool = False
 
     def __str__(self) -> str:
         lost = "no offset is lost"
-        if self.end_offset > self.first_offset:
-            lost = f"offsets {self.first_offset} to {self.end_offset - 1} are lost"
+        if self.open_ended:
+            lost = f"whatever was appended from offset {self.first_offset} on is lost"
+        elif self.end_offset > self.first_offset:
+            verb = "is" if self.end_offset - self.first_offset == 1 else "are"
+            lost = f"{offsets_text(self.first_offset, self.end_offset)} {verb} lost"
         where = self.path if self.position is None else f"{self.path} at byte {self.position}"
         return f"{where}: {self.reason}, {lost}"
+
+
+def offsets_text(first_offset: int, end_offset: int) -> str:
+    """The offsets of a range that is not empty: "offset 3", "offsets 3 to 5"."""
+    if end_offset - first_offset == 1:
+        return f"offset {first_offset}"
+    return f"offsets {first_offset} to {end_offset - 1}"
 
 
 class Torn(NamedTuple):
@@ -95,10 +106,16 @@ class RecoveryPlan:
     # Evidence that earlier repairs kept.
     asides: tuple[str, ...]
     overlaps: tuple[Damage, ...]
+    # Segments that are too far behind the others to be of one log with them.
+    apart: tuple[Damage, ...] = ()
 
     @property
     def damage(self) -> tuple[Damage, ...]:
-        return tuple(item for segment in self.segments for item in segment.damage) + self.overlaps
+        return (
+            *(item for segment in self.segments for item in segment.damage),
+            *self.overlaps,
+            *self.apart,
+        )
 
     @property
     def sealed_segments(self) -> tuple[SealedSegment, ...]:
@@ -141,6 +158,7 @@ class RecoveryPlan:
         elif not self.manifest_is_current:
             lines.append(f"write the manifest: the log ends at offset {self.next_offset}")
         lines += [f"remove {path}: retention had given it up" for path in self.leftovers]
+        lines += [f"none, before you move {item.path} away: {item.reason}" for item in self.apart]
         return tuple(lines)
 
 
@@ -151,11 +169,11 @@ def _segment_actions(layout: Layout, segment: SegmentPlan, *, is_active: bool) -
         lines.append(f"cut {path} to {segment.end_position} bytes: zeros behind a sealed segment")
     if segment.damage:
         lost = [
-            f"{item.first_offset} to {item.end_offset - 1}"
+            offsets_text(item.first_offset, item.end_offset)
             for item in segment.damage
             if item.end_offset > item.first_offset
         ]
-        what = f"give up offsets {', '.join(lost)}" if lost else "no offset is lost"
+        what = f"give up {', '.join(lost)}" if lost else "no known offset is lost"
         old = "" if segment.file_bytes is None else ", the old file put aside"
         lines.append(f"replace {path}{old}: {what}")
     elif segment.file_bytes is None:
@@ -167,7 +185,7 @@ def _segment_actions(layout: Layout, segment: SegmentPlan, *, is_active: bool) -
             f" {torn.reason}"
         )
         lines += [
-            f"  with whole records of the offsets {run.first_offset} to {run.end_offset - 1}"
+            f"  with whole records of {offsets_text(run.first_offset, run.end_offset)}"
             for run in torn.whole_records
         ]
     if segment.reindex is not None:

@@ -17,16 +17,18 @@ from barbicel.codecs.keratin_record import Record, decode_records, peek_record, 
 from barbicel.errors import CorruptFile, CorruptLog, DiskError, OffsetOutOfRange, OffsetsLost
 from barbicel.keratin.examine import examine
 from barbicel.keratin.handles import SegmentHandle, SegmentHandles
-from barbicel.keratin.index import IndexHit
+from barbicel.keratin.index import IndexHit, SparseIndex
 from barbicel.keratin.indexes import SegmentIndexes
 from barbicel.keratin.layout import Layout
+from barbicel.keratin.resumption import find_resumption
 from barbicel.keratin.view import Stretch, View
-from barbicel.keratin.walk import Walk, find_resumption, is_record
+from barbicel.keratin.walk import Walk, is_record
 
 __all__ = ["Reader"]
 
 # Read beyond a stride, so that a record as large as the stride comes with the first read.
 READ_MARGIN_BYTES = 4096
+SMALL_RECORD_BYTES = 16 << 10
 
 
 class Reader:
@@ -126,7 +128,12 @@ class Reader:
     def _past_damage(self, handle: SegmentHandle, stretch: Stretch, walk: Walk, offset: int) -> IndexHit:
         """Where sound records go on, if the wanted offset is not among those lost in between."""
         resumption = find_resumption(
-            handle.file, walk.position, stretch.end_position, walk.next_offset, stretch.end_offset
+            handle.file,
+            walk.position,
+            stretch.end_position,
+            walk.next_offset,
+            stretch.end_offset,
+            self._index(handle, stretch),
         )
         if resumption is not None and offset >= resumption.offset:
             return IndexHit(resumption.offset, resumption.position)
@@ -146,6 +153,9 @@ class Reader:
         data = found.data
         if len(data) < found.size:
             data = memoryview(handle.file.pread(found.size, found.hit.position))
+        elif found.size <= SMALL_RECORD_BYTES:
+            # Whoever keeps a small record must not keep the whole read with it.
+            data = memoryview(bytes(data[: found.size]))
         decoded = decode_records(data[: found.size], found.hit.position, found.hit.offset)
         return decoded.records[0] if decoded.records else None
 
@@ -178,9 +188,11 @@ class Reader:
             self.rebuild(handle, stretch)
 
     def _floor(self, handle: SegmentHandle, stretch: Stretch, offset: int) -> IndexHit:
+        return self._index(handle, stretch).floor(offset) or IndexHit(stretch.base_offset, LOG_HEADER_BYTES)
+
+    def _index(self, handle: SegmentHandle, stretch: Stretch) -> SparseIndex:
         indexes = handle.rebuilt or stretch.indexes
-        index = handle.index if indexes is None else indexes.offsets
-        return index.floor(offset) or IndexHit(stretch.base_offset, LOG_HEADER_BYTES)
+        return handle.index if indexes is None else indexes.offsets
 
     def _sure_start(self, handle: SegmentHandle, stretch: Stretch, offset: int) -> IndexHit:
         """An index entry that leads to a sound record, or the front of the segment."""

@@ -22,6 +22,7 @@ from barbicel.codecs.keratin_format import (
 )
 from barbicel.disk import Disk
 from barbicel.errors import CorruptFile, DiskError
+from barbicel.keratin.examine import is_misnamed
 from barbicel.keratin.indexes import read_index
 from barbicel.keratin.layout import ASIDE_MARKS, Layout
 from barbicel.keratin.manifest import read_manifest
@@ -33,6 +34,8 @@ __all__ = ["plan_beside_writer", "plan_recovery"]
 
 # A log in use changes under our eyes: what looks like damage is believed when it is seen this often.
 LOOKS_AT_A_LOG_IN_USE = 3
+# An index entry counts the offsets from the segment's first one in 32 bits.
+MAX_SEGMENT_OFFSETS = (1 << 32) - 1
 SUFFIXES = ("log", "idx", "tidx", SUMS_SUFFIX)
 
 
@@ -54,15 +57,17 @@ def plan_recovery(
     else:
         start = manifest.log_start_offset
         first_base = _first_base(manifest)
-        unlisted = sorted(base for base in listing.others["log"] if base >= manifest.active_base_offset)
+        unlisted = _may_follow(disk, layout, listing, manifest.active_base_offset)
         if quick and listing.is_complete:
             planner.believed = manifest.segments
         planner.add_listed(manifest, unlisted)
     planner.add_unlisted(unlisted)
-    known = {segment.base_offset for segment in planner.segments} | planner.overlapping
+    known = {segment.base_offset for segment in planner.segments} | planner.outside
     strays = listing.others_but(known)
     # What lies below the log that a sound manifest describes was given up before the crash.
-    leftovers = [name for base, name in strays if manifest is not None and base < first_base]
+    # With damage that is not certain any more: the manifest may be that of another log.
+    is_certain = manifest is not None and not planner.has_damage
+    leftovers = [name for base, name in strays if is_certain and base < first_base]
     foreign = listing.foreign + [name for _, name in strays if name not in leftovers]
     return RecoveryPlan(
         layout=layout,
@@ -77,6 +82,7 @@ def plan_recovery(
         foreign=_paths(layout, foreign),
         asides=_paths(layout, listing.asides),
         overlaps=tuple(planner.overlaps),
+        apart=tuple(planner.apart),
     )
 
 
@@ -107,6 +113,22 @@ def _try_manifest(disk: Disk, layout: Layout) -> tuple[Manifest | None, str | No
         return read_manifest(disk, layout), None
     except CorruptFile as error:
         return None, str(error)
+
+
+def _may_follow(disk: Disk, layout: Layout, listing: _Listing, active_base: int) -> list[int]:
+    """The segments from the active one on, as far as they can be this log's.
+
+    A segment is created where the one before it ends, so it is never farther away than a segment can be
+    long, and its header says the same as its name. Others are somebody's copies.
+    """
+    bases: list[int] = []
+    for base in sorted(base for base in listing.others["log"] if base >= active_base):
+        last = bases[-1] if bases else active_base
+        if base - last <= MAX_SEGMENT_OFFSETS and not (
+            base > active_base and is_misnamed(disk, layout, base)
+        ):
+            bases.append(base)
+    return bases
 
 
 def _first_base(manifest: Manifest) -> int:
@@ -213,7 +235,9 @@ class _Planner:
         self.believed: tuple[SealedSegment, ...] = ()
         self.segments: list[SegmentPlan] = []
         self.overlaps: list[Damage] = []
-        self.overlapping: set[int] = set()
+        self.apart: list[Damage] = []
+        # Base offsets of the segments that are in neither place of the chain.
+        self.outside: set[int] = set()
 
     def add_listed(self, manifest: Manifest, unlisted: list[int]) -> None:
         """The segments that the manifest knows, and its active one if that has no file."""
@@ -221,7 +245,7 @@ class _Planner:
         for sealed in manifest.segments[len(self.believed) :]:
             self._add_sealed(sealed)
         if unlisted[:1] != [manifest.active_base_offset]:
-            self._add_absent_active(manifest.active_base_offset, unlisted)
+            self._add_absent_active(manifest, unlisted)
 
     def _add_sealed(self, sealed: SealedSegment) -> None:
         """Its sizes tell whether it has to be looked at."""
@@ -255,20 +279,22 @@ class _Planner:
             return "its .tidx is missing"
         return None
 
-    def _add_absent_active(self, base: int, unlisted: list[int]) -> None:
-        """That is damage only if the segment held records."""
+    def _add_absent_active(self, manifest: Manifest, unlisted: list[int]) -> None:
+        """It was durable before the manifest named it. What it held beyond the manifest nobody knows."""
+        base = manifest.active_base_offset
         end_offset = unlisted[0] if unlisted else self._synced_offset
-        if end_offset > base:
-            self._add_missing(base, end_offset)
-        if not unlisted:
+        self._add_missing(base, end_offset, open_ended=not unlisted and not manifest.clean_shutdown)
+        if not unlisted and end_offset > base:
             self.segments.append(SegmentPlan(end_offset, end_offset, LOG_HEADER_BYTES))
 
-    def _add_missing(self, base: int, end_offset: int) -> None:
-        damage = Damage(self._layout.log(base), None, base, end_offset, "the file is missing")
+    def _add_missing(self, base: int, end_offset: int, *, open_ended: bool = False) -> None:
+        path = self._layout.log(base)
+        damage = Damage(path, None, base, end_offset, "the file is missing", open_ended)
         self.segments.append(SegmentPlan(base, end_offset, LOG_HEADER_BYTES, damage=(damage,)))
 
     def add_unlisted(self, bases: list[int]) -> None:
         """Segments that no manifest lists, in ascending order; only the last one may be torn."""
+        bases = self._near(bases)
         for number, base in enumerate(bases):
             expected = self._end_offset(base)
             if base < expected:
@@ -301,9 +327,31 @@ class _Planner:
         return self.believed[-1].end_offset if self.believed else otherwise
 
     def _add_overlap(self, base: int, expected: int) -> None:
-        self.overlapping.add(base)
+        self.outside.add(base)
         reason = f"it overlaps the segment before it, which ends at offset {expected}"
         self.overlaps.append(Damage(self._layout.log(base), None, base, base, reason))
+
+    def _near(self, bases: list[int]) -> list[int]:
+        """Those that are not farther from the one before than a segment can be long."""
+        near = bases[:1]
+        for base in bases[1:]:
+            if base - near[-1] <= MAX_SEGMENT_OFFSETS:
+                near.append(base)
+            else:
+                self._add_apart(base, near[-1])
+        return near
+
+    def _add_apart(self, base: int, before: int) -> None:
+        self.outside.add(base)
+        reason = (
+            f"it begins {base - before} offsets behind {segment_name(before, 'log')}, and no segment is that"
+            " long: one of the two belongs to another log"
+        )
+        self.apart.append(Damage(self._layout.log(base), None, base, base, reason))
+
+    @property
+    def has_damage(self) -> bool:
+        return bool(self.overlaps or self.apart or any(segment.damage for segment in self.segments))
 
     def _add_empty_active(self) -> None:
         end_offset = self.segments[-1].end_offset

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from barbicel.codecs.keratin_format import FileHeader, Manifest, encode_log_header
 from barbicel.codecs.keratin_record import MAX_SPAN, encode_lost
 from barbicel.disk import COPY_CHUNK_BYTES, Disk, Replacement, copy_file, replace_files
+from barbicel.errors import CorruptFile
 from barbicel.keratin.examine import Run
 from barbicel.keratin.indexes import SegmentIndexes, index_replacements
 from barbicel.keratin.layout import Layout
@@ -30,6 +31,8 @@ def apply_plan(disk: Disk, plan: RecoveryPlan, now_ms: int, *, accept_loss: bool
     """
     if plan.damage and not (accept_loss and plan.deep):
         raise ValueError("a plan that loses offsets is carried out only on purpose, after a deep look")
+    for apart in plan.apart:
+        raise CorruptFile(apart.reason, path=apart.path, hint="move the files of the other log away first")
     layout = plan.layout
     for directory in (layout.segments, layout.temporaries):
         disk.make_directory(directory)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 
 from barbicel.codecs.keratin_format import LOG_HEADER_BYTES, FileHeader, SealedSegment
 from barbicel.codecs.keratin_record import encode_record
 from barbicel.disk import Bytes, Disk, replace_files
+from barbicel.errors import DiskError
 from barbicel.keratin.indexes import SegmentIndexes, index_replacements
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.records import NewRecord
@@ -121,14 +123,23 @@ class ActiveSegment:
         return self.base_offset + MAX_REL_OFFSET + 1, self._settings.segment_max_bytes
 
     def _preallocate(self, needed_bytes: int) -> None:
-        """Grow the file by its own size within bounds, in whole pages: appends rarely change its size."""
+        """Grow the file by its own size within bounds, in whole pages: appends rarely change its size.
+
+        A disk without room for that may have room for the record, so the write decides.
+        """
         settings = self._settings
         if needed_bytes <= self._allocated_bytes or not settings.preallocate_max_bytes:
             return
         ahead = max(settings.preallocate_min_bytes, min(needed_bytes, settings.preallocate_max_bytes))
         wanted = max(needed_bytes, min(needed_bytes + ahead, settings.segment_max_bytes))
-        self._allocated_bytes = -(-wanted // PAGE_BYTES) * PAGE_BYTES
-        self._file.preallocate(self._allocated_bytes)
+        allocated_bytes = -(-wanted // PAGE_BYTES) * PAGE_BYTES
+        try:
+            self._file.preallocate(allocated_bytes)
+        except DiskError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+        else:
+            self._allocated_bytes = allocated_bytes
 
     def sync(self) -> None:
         """On return every record appended before survives a power cut. One may be appended meanwhile."""
@@ -147,7 +158,7 @@ class ActiveSegment:
 
     def settle(self) -> None:
         """Leave the files as they would be found after a clean stop, durably."""
-        if self._allocated_bytes > self._file.end:
+        if self._file.size() > self._file.end:
             self._file.truncate(self._file.end)
             self._allocated_bytes = self._file.end
         self._file.fdatasync()

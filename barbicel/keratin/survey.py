@@ -93,6 +93,7 @@ def survey_segment(disk: Disk, layout: Layout, stride_bytes: int, order: SurveyO
             end_position=end,
             vouched_offset=order.vouched_offset,
             note=notes.note,
+            index=offsets if index_problem is None else None,
         )
         if audit is not None:
             index_problem = audit.finish()

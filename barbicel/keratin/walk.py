@@ -1,4 +1,4 @@
-"""Stepping through the records of one file in bounded memory, and finding a way past damage.
+"""Stepping through the records of one file in bounded memory.
 
 Every read starts at a record's first byte, so that no bytes are ever carried from one read to the next:
 the position that a walk ends at is a position in the file, never in a buffer.
@@ -7,21 +7,24 @@ the position that a walk ends at is a position in the file, never in a buffer.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from barbicel.codecs.keratin_record import (
+    CRC_BYTES,
+    CRC_PROBLEM,
     RECORD_OVERHEAD_BYTES,
     Record,
     decode_records,
-    find_record,
     peek_record,
+    record_crc,
 )
 from barbicel.disk import File
 
-__all__ = ["Resumption", "Walk", "find_resumption", "is_record", "is_zero", "last_nonzero"]
+__all__ = ["Walk", "is_record", "is_sound", "is_zero", "last_nonzero"]
 
 FIRST_CHUNK_BYTES = 128 << 10
 CHUNK_BYTES = 1 << 20
+# A record of this size is checked before memory is taken for it.
+LARGE_RECORD_BYTES = 8 << 20
 ZEROS = bytes(CHUNK_BYTES)
 
 
@@ -94,59 +97,31 @@ class Walk:
             if needed > self._end - self.position > 0:
                 self.problem = f"the record needs {needed} bytes and {self._end - self.position} are left"
                 return
+            if needed > LARGE_RECORD_BYTES and not is_sound(self._file, self.position, needed):
+                self.problem = CRC_PROBLEM
+                return
             want = max(CHUNK_BYTES, needed)
-
-
-class Resumption(NamedTuple):
-    """A sound record behind damage."""
-
-    position: int
-    offset: int
-
-
-def find_resumption(
-    file: File, position: int, end: int, from_offset: int, below_offset: int
-) -> Resumption | None:
-    """The first sound record behind the damage at `position` that has one of these offsets."""
-    following = peek_record(memoryview(file.pread(RECORD_OVERHEAD_BYTES, position)), 0)
-    if following is not None:
-        # The usual damage is inside a payload. Trusting the length first also means that a record which
-        # a client stored as payload is not taken for one of the log's.
-        found = _sound_record(file, position + following.size, end, from_offset, below_offset)
-        if found is not None:
-            return found
-    window_start = position + 1
-    while window_start < end:
-        window = file.pread(min(CHUNK_BYTES, end - window_start), window_start)
-        at = find_record(window, 0)
-        while at >= 0:
-            found = _sound_record(file, window_start + at, end, from_offset, below_offset)
-            if found is not None:
-                return found
-            at = find_record(window, at + 1)
-        if len(window) < CHUNK_BYTES:
-            return None
-        window_start += CHUNK_BYTES - 3  # a start may lie across the border
-    return None
-
-
-def _sound_record(
-    file: File, position: int, end: int, from_offset: int, below_offset: int
-) -> Resumption | None:
-    if position >= end:
-        return None
-    head = peek_record(memoryview(file.pread(RECORD_OVERHEAD_BYTES, position)), 0)
-    if head is None or not from_offset <= head.offset < below_offset:
-        return None
-    return Resumption(position, head.offset) if is_record(file, position, end, head.offset) else None
 
 
 def is_record(file: File, position: int, end: int, offset: int) -> bool:
     """Whether a sound record of that offset lies there."""
     head = peek_record(memoryview(file.pread(RECORD_OVERHEAD_BYTES, position)), 0)
-    if head is None or position + head.size > end:
+    if head is None or head.offset != offset or position + head.size > end:
         return False
-    return bool(decode_records(memoryview(file.pread(head.size, position)), position, offset).records)
+    return is_sound(file, position, head.size)
+
+
+def is_sound(file: File, position: int, size: int) -> bool:
+    """Whether the record's CRC holds. Reads in chunks: a damaged length must not cost memory."""
+    crc_position = position + size - CRC_BYTES
+    said = file.pread(CRC_BYTES, crc_position)
+    return len(said) == CRC_BYTES and record_crc(_chunks(file, position, crc_position)) == said
+
+
+def _chunks(file: File, position: int, end: int) -> Iterator[bytes]:
+    while position < end and (chunk := file.pread(min(CHUNK_BYTES, end - position), position)):
+        yield chunk
+        position += len(chunk)
 
 
 def is_zero(file: File, position: int, end: int) -> bool:

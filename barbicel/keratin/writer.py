@@ -13,6 +13,7 @@ it full waits, or is told so.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections import deque
@@ -91,6 +92,8 @@ class Writer(Closing):
         self._settings = settings or WriterSettings()
         self._deliver = deliver
         self._monotonic = monotonic
+        # A process that was forked has none of the threads.
+        self._pid = os.getpid()
         self._mutex = threading.Lock()
         self._not_full = threading.Condition(self._mutex)
         self._writer_wakes = threading.Condition(self._mutex)
@@ -132,6 +135,10 @@ class Writer(Closing):
         If the queue is full this waits, or raises QueueFull. A record that the log can never accept is
         refused here, so that it spoils nobody else's group.
         """
+        if os.getpid() != self._pid:
+            raise LogClosed(
+                f"the writer belongs to process {self._pid}, which forked this one", path=log.path
+            )
         request = _Request(log, records, log.check(records), ack, done)
         with self._mutex:
             while self._is_full(request.size) and not self._closing:
@@ -155,6 +162,8 @@ class Writer(Closing):
 
     def close(self) -> None:
         """Commit what waits, sync everything, end the threads."""
+        if os.getpid() != self._pid:
+            return
         with self._mutex:
             self._closing = True
             self._writer_wakes.notify()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from random import Random
 
@@ -9,7 +10,7 @@ import pytest
 
 from barbicel.codecs.keratin_format import LOG_HEADER_BYTES
 from barbicel.codecs.keratin_record import MAX_SPAN, RECORD_OVERHEAD_BYTES
-from barbicel.errors import LogClosed, OffsetOutOfRange, RecordTooLarge
+from barbicel.errors import DiskError, LogClosed, OffsetOutOfRange, RecordTooLarge
 from barbicel.keratin import Ack, Appended, Log, LogSettings, NewRecord
 from tests.keratin.builders import (
     ROOT,
@@ -364,3 +365,37 @@ def test_preallocation_can_be_turned_off(disk: FaultDisk) -> None:
     log.append(new_records([0]))
     assert seen.operations() == ["write", "fdatasync"]
     assert log_files(disk)[FIRST_LOG] == LOG_HEADER_BYTES + log.check(new_records([0]))
+
+
+def test_an_append_inside_of_an_append_is_refused(disk: FaultDisk) -> None:
+    """A signal handler runs in the thread that holds the mutex; the mutex does not keep it out."""
+    log = open_log(disk)
+    refused: list[str] = []
+
+    def interrupt(_: int) -> None:
+        try:
+            log.append([NewRecord(b"inner")])
+        except RuntimeError as error:
+            refused.append(str(error))
+
+    log.append([NewRecord(b"outer", stamp=interrupt)])
+    assert refused == ["an append inside of an append, from a signal handler or a stamp"]
+    assert payloads(log) == [b"outer"]
+    assert log.append([NewRecord(b"next")]).base_offset == 1
+
+
+def test_a_close_that_fails_lets_go_of_the_lock(disk: FaultDisk) -> None:
+    log = open_log(disk)
+    log.append([NewRecord(b"safe")])
+    disk.fail("close", errno.EIO, path_contains=".log", times=1)
+    with pytest.raises(DiskError, match="close failed"):
+        log.close()
+    with open_log(disk) as log:
+        assert payloads(log) == [b"safe"]
+
+
+def test_a_small_record_that_is_kept_does_not_keep_what_was_read_with_it(disk: FaultDisk) -> None:
+    log = open_log(disk, index_stride_bytes=1 << 20, segment_max_bytes=1 << 30)
+    log.append([NewRecord(b"x" * 100) for _ in range(500)])
+    record = log.fetch(250)
+    assert memoryview(record.payload.obj).nbytes < 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -119,3 +120,123 @@ def test_one_writer_at_a_time_across_processes(tmp_path: Path) -> None:
     producer.kill()
     producer.communicate()
     Log.open(str(tmp_path / "log")).close()
+
+
+FORKS = """
+import os, sys
+from barbicel.errors import LogClosed, LogStopped
+from barbicel.keratin import Log, NewRecord, Writer
+log, writer = Log.open(sys.argv[1]), Writer()
+writer.append(log, [NewRecord(b"parent")])
+child = os.fork()
+if child == 0:
+    refusals = 0
+    for append in (log.append, lambda records: writer.append(log, records)):
+        try:
+            append([NewRecord(b"child")])
+        except (LogStopped, LogClosed) as error:
+            refusals += "which forked this one" in str(error)
+    assert bytes(log.fetch(0).payload) == b"parent"
+    writer.close()
+    log.close()
+    os._exit(0 if refusals == 2 else 1)
+_, status = os.waitpid(child, 0)
+assert status == 0, status
+assert writer.append(log, [NewRecord(b"parent again")]).base_offset == 1
+writer.close()
+log.close()
+"""
+
+
+def test_a_forked_process_reads_and_neither_writes_nor_closes(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKS, str(tmp_path / "log")], check=True, timeout=60
+    )
+    with Log.open(str(tmp_path / "log")) as log:
+        assert [bytes(record.payload) for record in log.scan(0)] == [b"parent", b"parent again"]
+
+
+def test_a_relative_path_stays_good_wherever_the_process_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Log.open("log", settings=SETTINGS) as log:
+        monkeypatch.chdir("/")
+        for number in range(300):
+            log.append([NewRecord(b"x" * 1000)])
+            assert log.fetch(number).offset == number
+    assert len(list((tmp_path / "log" / "segments").iterdir())) > 4
+
+
+FILLS_THE_DISK = """
+import json, os, subprocess, sys, threading
+from barbicel.errors import BarbicelError
+from barbicel.keratin import Ack, Log, NewRecord, Writer
+root = sys.argv[1]
+mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", root]
+mounted = subprocess.run(mount, capture_output=True, text=True)
+if mounted.returncode:
+    print(json.dumps({"skip": mounted.stderr}))
+    sys.exit()
+with open(root + "/ballast", "wb") as ballast:
+    ballast.write(bytes(1 << 20))
+log, writer = Log.open(root + "/log"), Writer()
+answered, errors = {}, []
+def produce(name):
+    for number in range(10**6):
+        content = b"%d %d " % (name, number) + b"x" * (number % 3000)
+        try:
+            ack = Ack.AFTER_FSYNC if number % 2 else Ack.AFTER_WRITE
+            answered[writer.append(log, [NewRecord(content)], ack).base_offset] = content
+        except BarbicelError as error:
+            return errors.append(str(error))
+threads = [threading.Thread(target=produce, args=(name,)) for name in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+writer.close()
+log.close()
+os.unlink(root + "/ballast")
+with Log.open(root + "/log") as log:
+    found = {record.offset: bytes(record.payload) for record in log.scan(0)}
+    went_on = log.append([NewRecord(b"next")]).base_offset == len(found)
+print(json.dumps({
+    "errors": errors, "answered": len(answered), "damage": len(log.damage), "went_on": went_on,
+    "contiguous": sorted(found) == list(range(len(found))),
+    "lost": sum(found.get(offset) != content for offset, content in answered.items()),
+}))
+"""
+
+
+def test_a_really_full_disk_loses_nothing_that_was_answered(tmp_path: Path) -> None:
+    """A small file system of its own, several threads, both kinds of answer; then there is room again."""
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        pytest.skip("unshare is not installed: no file system of its own can be had")
+    done = subprocess.run(
+        [unshare, "--map-root-user", "--mount", sys.executable, "-c", FILLS_THE_DISK, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    if done.returncode and "unshare" in done.stderr:
+        pytest.skip(f"no namespace of its own can be had: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    if "skip" in said:
+        pytest.skip(f"no file system of its own can be mounted: {said['skip'].strip()}")
+    assert len(said["errors"]) == 4
+    assert any("the disk is full" in error for error in said["errors"])
+    assert said["answered"] > 100
+    assert (said["lost"], said["damage"], said["contiguous"], said["went_on"]) == (0, 0, True, True)
+
+
+def test_an_index_of_a_terabyte_costs_no_memory(tmp_path: Path) -> None:
+    with Log.open(str(tmp_path / "log"), settings=SETTINGS) as log:
+        for _ in range(300):
+            log.append([NewRecord(b"x" * 1000)])
+        base = log.segments[0].base_offset
+    index = tmp_path / "log" / "segments" / f"{base:020d}.idx"
+    with index.open("r+b") as file:
+        file.truncate(1 << 40)
+    with Log.open(str(tmp_path / "log"), settings=SETTINGS) as log:
+        assert log.fetch(base + 1).offset == base + 1

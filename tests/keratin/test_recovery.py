@@ -8,8 +8,14 @@ from random import Random
 
 import pytest
 
-from barbicel.codecs.keratin_format import Manifest, decode_manifest, encode_manifest
-from barbicel.errors import CorruptLog, DiskError, LogStopped, OffsetsLost
+from barbicel.codecs.keratin_format import (
+    FileHeader,
+    Manifest,
+    decode_manifest,
+    encode_log_header,
+    encode_manifest,
+)
+from barbicel.errors import CorruptFile, CorruptLog, DiskError, LogStopped, OffsetsLost
 from barbicel.keratin import Ack, Log, LogSettings, NewRecord
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.recovery import plan_recovery
@@ -84,7 +90,7 @@ def test_a_hole_with_whole_records_behind_it_is_cut_and_reported() -> None:
     assert torn is not None
     assert (torn.position, torn.end_position) == (hole.position, end)
     assert [(run.first_offset, run.end_offset) for run in torn.whole_records] == [(2, 5)]
-    assert "whole records of the offsets 2 to 4" in "\n".join(log.found.actions)
+    assert "whole records of offsets 2 to 4" in "\n".join(log.found.actions)
     assert found.files()[f"{segment(0)}.torn-1000"] == cut
     assert payloads(log) == [b"safe"]
     # A record of the same size must not bring back the ones that were cut behind it.
@@ -215,19 +221,72 @@ def test_a_missing_segment_is_damage_with_its_exact_offsets() -> None:
         log.append([NewRecord(b"no")])
 
 
-def test_a_missing_active_segment_is_damage_only_if_it_held_records() -> None:
+def test_a_missing_active_segment_is_damage_whatever_it_held() -> None:
     disk, contents = filled()
     active = bases(disk)[-1]
     remove(disk, segment(active))
     assert [(item.first_offset, item.end_offset) for item in open_log(disk).damage] == [(active, 30)]
     disk, contents = filled()
-    with open_log(disk) as log:
-        log.roll()
-    remove(disk, segment(30))
     log = open_log(disk)
-    assert not log.damage
+    log.roll()
+    log.append([NewRecord(b"answered")])
+    found = disk.crash(Fate.KEEP, Random(0))
+    remove(found, segment(30))
+    log = open_log(found)
+    assert "whatever was appended from offset 30 on is lost" in str(log.damage[0])
     assert payloads(log) == contents
-    assert log.append([NewRecord(b"next")]).base_offset == 30
+    with pytest.raises(LogStopped):
+        log.append([NewRecord(b"no")])
+
+
+def test_the_manifest_of_another_log_destroys_nothing() -> None:
+    disk, _ = filled()
+    other, _ = filled()
+    with open_log(other) as log:
+        log.append([NewRecord(b"more")])
+        log.truncate_before(31)
+    disk.put(MANIFEST, other.files()[MANIFEST])
+    before = disk.files()
+    assert open_log(disk).damage
+    assert disk.files() == before
+    plan = plan_recovery(disk, Layout(ROOT), SETTINGS, deep=True)
+    apply_plan(disk, plan, 1, accept_loss=True)
+    assert all(disk.files()[path] == data for path, data in before.items() if path.endswith(".log"))
+
+
+@pytest.mark.parametrize("base", [10**13, (1 << 64) - 1, 31, 5000])
+def test_a_copy_of_a_segment_under_a_far_away_name_is_not_part_of_the_log(base: int) -> None:
+    disk, contents = filled()
+    disk.put(segment(base), disk.files()[segment(0)])
+    with open_log(disk) as log:
+        assert not log.damage
+        assert log.found.foreign == (segment(base),)
+        assert payloads(log) == contents
+        assert log.append([NewRecord(b"next")]).base_offset == 30
+
+
+def test_a_sound_segment_that_is_too_far_away_is_not_part_of_the_log() -> None:
+    disk, contents = filled()
+    disk.put(segment(10**13), encode_log_header(FileHeader(10**13, 0)))
+    with open_log(disk) as log:
+        assert not log.damage
+        assert log.found.foreign == (segment(10**13),)
+        assert payloads(log) == contents
+
+
+def test_without_a_manifest_nobody_guesses_which_of_two_logs_is_meant() -> None:
+    disk, contents = filled()
+    disk.put(segment(10**13), encode_log_header(FileHeader(10**13, 0)))
+    remove(disk, MANIFEST)
+    log = open_log(disk)
+    assert "belongs to another log" in str(log.damage[0])
+    assert payloads(log) == contents
+    log.close()
+    plan = plan_recovery(disk, Layout(ROOT), SETTINGS, deep=True)
+    before = disk.files()
+    with pytest.raises(CorruptFile, match="move the files of the other log away first"):
+        apply_plan(disk, plan, 1, accept_loss=True)
+    assert disk.files() == before
 
 
 def test_damage_below_what_was_vouched_for_is_not_a_torn_tail() -> None:

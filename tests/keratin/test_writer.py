@@ -208,6 +208,16 @@ def test_after_write_is_synced_soon_in_real_time(disk: FaultDisk) -> None:
             wait_until(lambda: log.unsynced_offsets == 0, "the sync that is due")
 
 
+def test_what_is_written_beside_a_sync_is_synced_in_time_too(seat: Seat) -> None:
+    desk = seat(overlap_bytes=0, flush_ms=0)
+    desk.submit(1, Ack.AFTER_WRITE)
+    wait_until(lambda: 1 in desk.answers.outcomes, "the answer after the write")
+    desk.gate.let_pass()
+    desk.gate.wait_for_sync()  # nobody waits for this one
+    desk.gate.let_pass()
+    wait_until(lambda: desk.log.unsynced_offsets == 0, "the sync that is due")
+
+
 def test_close_commits_what_waits_and_syncs_what_does_not(disk: FaultDisk, seat: Seat) -> None:
     desk = seat(flush_ms=1 << 30)
     for number in range(1, 20):
