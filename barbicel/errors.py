@@ -17,13 +17,22 @@ __all__ = [
     "LogClosed",
     "LogLocked",
     "LogStopped",
+    "NotAGroupDirectory",
     "NotALog",
     "OffsetOutOfRange",
     "OffsetsLost",
     "QueueFull",
     "RecordTooLarge",
     "UnknownVersion",
+    "offsets_text",
 ]
+
+
+def offsets_text(first_offset: int, end_offset: int) -> str:
+    """The offsets of a range that is not empty: "offset 3", "offsets 3 to 5"."""
+    if end_offset - first_offset == 1:
+        return f"offset {first_offset}"
+    return f"offsets {first_offset} to {end_offset - 1}"
 
 
 class BarbicelError(Exception):
@@ -85,6 +94,10 @@ class NotALog(BarbicelError):
     """The directory does not hold a Keratin log."""
 
 
+class NotAGroupDirectory(BarbicelError):
+    """The directory does not hold the groups of a store."""
+
+
 class LogLocked(BarbicelError):
     """Another process, or another object in this one, has the log open."""
 
@@ -118,7 +131,7 @@ class OffsetOutOfRange(BarbicelError):
 
 
 class CorruptLog(BarbicelError):
-    """Damage where a torn tail is impossible. Offsets first_offset up to end_offset are unreadable."""
+    """Damage where a torn tail is impossible. Offsets first_offset up to end_offset cannot be read."""
 
     def __init__(
         self,
@@ -130,7 +143,7 @@ class CorruptLog(BarbicelError):
         position: int | None = None,
     ) -> None:
         super().__init__(
-            f"{reason}; offsets {first_offset} to {end_offset - 1} are unreadable",
+            f"{reason}; {offsets_text(first_offset, end_offset)} cannot be read",
             path=path,
             position=position,
             hint="see 'barbicel log verify --deep'",
@@ -144,7 +157,7 @@ class OffsetsLost(BarbicelError):
 
     def __init__(self, first_offset: int, end_offset: int, path: str) -> None:
         super().__init__(
-            f"offsets {first_offset} to {end_offset - 1} were lost to damage and given up by a repair",
+            f"given up by a repair, lost to damage: {offsets_text(first_offset, end_offset)}",
             path=path,
         )
         self.first_offset = first_offset

@@ -7,19 +7,15 @@ from collections.abc import Sequence
 import click
 from rich.table import Table
 
-from barbicel.cli.group_findings import SAMPLE_ENTRIES, Finding, Findings, Selection, Summary, Verdict, look
-from barbicel.cli.group_report import (
-    describe_findings,
-    group_options,
-    name_of,
-    tell_findings,
-    tell_title,
-    verdict_text,
-)
-from barbicel.cli.log_findings import OffsetRange
-from barbicel.cli.log_report import Page, number_table, plain, render_json, time_text
+from barbicel.cli.group_findings import Finding, Findings, Selection, Summary, Verdict
+from barbicel.cli.group_look import SAMPLE_ENTRIES, look
+from barbicel.cli.group_report import describe_findings, name_of, tell_findings, tell_title, verdict_text
+from barbicel.cli.offsets import counted
+from barbicel.cli.options import group_options
+from barbicel.cli.page import Page, number_table, plain, render_json, time_text
 from barbicel.codecs.stroma_format import NO_DEADLINE_MS
 from barbicel.disk import RealDisk
+from barbicel.errors import offsets_text
 
 __all__ = ["inspect"]
 
@@ -27,26 +23,26 @@ __all__ = ["inspect"]
 @click.command()
 @group_options
 @click.option("--deep", is_flag=True, help=f"List the first {SAMPLE_ENTRIES} entries of each group's tables.")
-def inspect(
-    directory: str, topic: str | None, partition: int | None, group: str | None, as_json: bool, deep: bool
-) -> None:
+def inspect(directory: str, selection: Selection, as_json: bool, deep: bool) -> None:
     """Show what the groups in DIR have consumed. Nothing is changed."""
-    findings = look(RealDisk(), directory, Selection(topic, partition, group), deep=deep)
+    findings = look(RealDisk(), directory, selection, deep=deep)
     if as_json:
         render_json(describe_findings(findings))
-        return
-    page = Page()
+    else:
+        _tell(Page(), findings)
+
+
+def _tell(page: Page, findings: Findings) -> None:
     tell_title(page, findings)
     if findings.groups:
-        page.show("Groups", _state_table(findings))
-        page.show("Details", _detail_table(findings))
+        page.table("Groups", _state_table(findings))
+        page.table("Details", _detail_table(findings))
     page.section("Next deadlines (UTC)", [line for item in findings.groups for line in _deadline_lines(item)])
     page.section("Committed", [line for item in findings.groups for line in _commit_lines(item)])
     for finding in findings.groups:
         page.section(name_of(finding), _content_lines(finding))
     tell_findings(page, findings)
-    page.paragraph("")
-    page.paragraph(verdict_text(findings))
+    page.ending(verdict_text(findings))
 
 
 def _state_table(findings: Findings) -> Table:
@@ -119,7 +115,7 @@ def _content_lines(finding: Finding) -> list[str]:
         return []
     sample = state.sample
     return [
-        *_bounded([f"acked {OffsetRange(*item)}" for item in sample.ranges], state.acked_ranges, "ranges"),
+        *_bounded([f"acked {offsets_text(*item)}" for item in sample.ranges], state.acked_ranges, "ranges"),
         *_bounded(
             [
                 f"inflight {offset}: {_deadline_text(entry.deadline_ts_ms)}, delivery {entry.epoch}"
@@ -129,7 +125,7 @@ def _content_lines(finding: Finding) -> list[str]:
             "inflight",
         ),
         *_bounded(
-            [f"released {offset}: delivered {epoch} times" for offset, epoch in sample.releases],
+            [f"released {offset}: delivered {counted(epoch, 'time')}" for offset, epoch in sample.releases],
             state.releases,
             "releases",
         ),

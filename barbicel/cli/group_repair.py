@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import click
 
-from barbicel.cli.group_findings import (
-    Finding,
-    Findings,
-    Rebuild,
-    Selection,
-    Verdict,
-    check_is_store,
-    look,
-    look_under_lock,
-)
+from barbicel.cli.group_findings import Finding, Findings, Selection, Verdict
+from barbicel.cli.group_look import Rebuild, check_is_store, look, look_under_lock
 from barbicel.cli.group_report import (
     actions,
     describe_findings,
     describe_redelivery,
-    group_options,
     name_of,
     problems,
     redelivery,
     relative,
-    tell_findings,
+    tell,
     tell_title,
     verdict_text,
 )
-from barbicel.cli.log_report import Page, render_json
+from barbicel.cli.mending import DRY_RUN_TEXT, Repair
+from barbicel.cli.options import apply_option, directory_name, group_options
+from barbicel.cli.page import Page, render_json
 from barbicel.clock import wall_clock_ms
 from barbicel.codecs.stroma_format import MAX_OFFSET
 from barbicel.disk import Disk, RealDisk, copy_file, replace_file
@@ -43,46 +34,27 @@ from barbicel.stroma.repair import rebuild_group
 __all__ = ["repair"]
 
 
-class _Repair(NamedTuple):
-    """Before and after; `after` is None if nothing was done."""
-
-    before: Findings
-    after: Findings | None
-
-    @property
-    def evidence(self) -> tuple[str, ...]:
-        """The files that were kept aside."""
-        after = () if self.after is None else self.after.asides
-        known = set(self.before.asides)
-        return tuple(path for path in after if path not in known)
-
-    @property
-    def mended(self) -> list[Finding]:
-        """Those that need, or needed, something to be done."""
-        return [
-            finding
-            for finding in self.before.groups
-            if finding.verdict in (Verdict.RECOVERABLE, Verdict.DAMAGED)
-        ]
-
-
 @click.command()
 @group_options
-@click.option("--apply", "apply", is_flag=True, help="Do it; without this nothing is changed.")
+@apply_option
 @click.option(
     "--start-offset",
     type=click.IntRange(0, MAX_OFFSET),
     help="The first offset that the partition's log still has; 0 by default.",
 )
-@click.option("--log", "log", metavar="DIR", help="Take the start offset from the log in this directory.")
+@click.option(
+    "--log",
+    "log",
+    metavar="DIR",
+    callback=directory_name,
+    help="Take the start offset from the log in this directory.",
+)
 @click.option("--discard-delta", is_flag=True, help="Rebuild damaged groups without what their deltas say.")
 @click.pass_context
 def repair(
     ctx: click.Context,
     directory: str,
-    topic: str | None,
-    partition: int | None,
-    group: str | None,
+    selection: Selection,
     as_json: bool,
     apply: bool,
     start_offset: int | None,
@@ -99,21 +71,18 @@ def repair(
     if log is not None and start_offset is not None:
         raise click.UsageError("--log and --start-offset exclude each other", ctx)
     disk = RealDisk()
-    selection = Selection(topic, partition, group)
     rebuild = Rebuild(_start_offset(log) if log is not None else start_offset or 0, not discard_delta)
     done = (
         _apply(disk, StoreLayout(directory), selection, rebuild)
         if apply
-        else _Repair(look(disk, directory, selection, rebuild), None)
+        else Repair(look(disk, directory, selection, rebuild), None)
     )
     _check_one_partition(done.before, rebuild)
     if as_json:
         render_json(_describe(done))
-    elif done.after is None:
-        _tell_dry_run(done.before)
     else:
-        _tell_repair(done, done.after)
-    ctx.exit((done.after or done.before).verdict.value)
+        _tell(Page(), done)
+    ctx.exit(done.exit_code)
 
 
 def _start_offset(path: str) -> int:
@@ -134,20 +103,28 @@ def _check_one_partition(findings: Findings, rebuild: Rebuild) -> None:
 # --- doing it -------------------------------------------------------------------------------------
 
 
-def _apply(disk: Disk, layout: StoreLayout, selection: Selection, rebuild: Rebuild) -> _Repair:
+def _apply(disk: Disk, layout: StoreLayout, selection: Selection, rebuild: Rebuild) -> Repair[Findings]:
     """Raises LogLocked if the groups are in use. What is planned is planned under the lock."""
     check_is_store(disk, layout)
     lock = disk.lock(layout.lock)
     try:
-        done = _Repair(look_under_lock(disk, layout, selection, rebuild), None)
-        _check_one_partition(done.before, rebuild)
-        if done.mended:
+        before = look_under_lock(disk, layout, selection, rebuild)
+        _check_one_partition(before, rebuild)
+        mendable = _mendable(before)
+        if mendable:
             disk.make_directory(layout.temporaries)
-        for finding in done.mended:
+        for finding in mendable:
             _mend(disk, finding, rebuild, wall_clock_ms())
-        return done._replace(after=look_under_lock(disk, layout, selection, rebuild))
+        return Repair(before, look_under_lock(disk, layout, selection, rebuild))
     finally:
         lock.release()
+
+
+def _mendable(findings: Findings) -> list[Finding]:
+    """Those that need something to be done, and for which something can be done."""
+    return [
+        finding for finding in findings.groups if finding.verdict in (Verdict.RECOVERABLE, Verdict.DAMAGED)
+    ]
 
 
 def _mend(disk: Disk, finding: Finding, rebuild: Rebuild, now_ms: int) -> None:
@@ -177,45 +154,37 @@ def _write_name(disk: Disk, files: GroupFiles, key: GroupKey, now_ms: int) -> No
 # --- telling it -----------------------------------------------------------------------------------
 
 
-def _describe(done: _Repair) -> dict[str, object]:
+def _describe(done: Repair[Findings]) -> dict[str, object]:
     return {
         "applied": done.after is not None,
-        "redelivery": [describe_redelivery(finding) for finding in done.mended],
+        "redelivery": [describe_redelivery(finding) for finding in _mendable(done.before)],
         "evidence": [relative(done.before, path) for path in done.evidence],
         "before": describe_findings(done.before),
         "after": None if done.after is None else describe_findings(done.after),
     }
 
 
-def _tell_dry_run(findings: Findings) -> None:
-    page = Page()
-    tell_title(page, findings)
-    tell_findings(page, findings)
-    page.paragraph("")
-    page.paragraph(verdict_text(findings))
-    if findings.verdict:
-        page.paragraph("Nothing was changed: this was a dry run, --apply carries it out.")
-
-
-def _tell_repair(done: _Repair, after: Findings) -> None:
-    page = Page()
+def _tell(page: Page, done: Repair[Findings]) -> None:
+    before, after = done
+    if after is None:
+        tell(page, before)
+        if before.verdict:
+            page.paragraph(DRY_RUN_TEXT)
+        return
     tell_title(page, after)
-    for title, tell in (("What was wrong", problems), ("Done", actions)):
-        page.section(title, [relative(after, line) for finding in done.mended for line in tell(finding)])
+    mended = _mendable(before)
+    for title, lines_of in (("What was wrong", problems), ("Done", actions)):
+        page.section(title, [relative(after, line) for finding in mended for line in lines_of(finding)])
     page.section(
         "Delivered again",
-        [f"{name_of(finding)}: {text}" for finding in done.mended if (text := redelivery(finding))],
+        [f"{name_of(finding)}: {text}" for finding in mended if (text := redelivery(finding))],
     )
     page.section("Evidence", [relative(after, path) for path in done.evidence])
-    page.section(
-        "Left as it is",
-        [
-            relative(after, line)
-            for finding in after.groups
-            if finding.verdict is not Verdict.SOUND
-            for line in problems(finding)
-        ],
-    )
+    page.section("Left as it is", _left_lines(after))
     page.section("Left as it is, nobody's", [relative(after, path) for path in after.unnamed])
-    page.paragraph("")
-    page.paragraph(f"Afterwards: {verdict_text(after)}")
+    page.ending(f"Afterwards: {verdict_text(after)}")
+
+
+def _left_lines(after: Findings) -> list[str]:
+    unsound = [finding for finding in after.groups if finding.verdict is not Verdict.SOUND]
+    return [relative(after, line) for finding in unsound for line in problems(finding)]

@@ -7,45 +7,25 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
-from typing import TypeVar
-
-import click
 
 from barbicel.cli.group_findings import Finding, Findings, Summary, Verdict
-from barbicel.cli.log_report import Page, log_directory
-from barbicel.stroma.names import MAX_PARTITION
+from barbicel.cli.offsets import counted
+from barbicel.cli.page import Page
+from barbicel.stroma.recovery import TornDelta
 
 __all__ = [
     "actions",
     "describe_findings",
     "describe_redelivery",
-    "group_options",
     "name_of",
     "problems",
     "redelivery",
     "relative",
+    "tell",
     "tell_findings",
     "tell_title",
     "verdict_text",
 ]
-
-Command = TypeVar("Command", bound=Callable[..., object])
-
-_OPTIONS = (
-    click.argument("directory", metavar="DIR", callback=log_directory),
-    click.option("--topic", metavar="NAME", help="Only groups on this topic."),
-    click.option("--partition", type=click.IntRange(0, MAX_PARTITION), help="Only groups on this partition."),
-    click.option("--group", metavar="NAME", help="Only groups of this name."),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
-)
-
-
-def group_options(command: Command) -> Command:
-    """What every group command takes."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 def relative(findings: Findings, text: str) -> str:
@@ -66,8 +46,7 @@ def problems(finding: Finding) -> list[str]:
     files, torn = finding.files, finding.torn
     lines = [text for text in (finding.unreadable, finding.damage) if text is not None]
     if torn is not None:
-        size = torn.end_position - torn.position
-        lines.append(f"{files.delta}: torn at byte {torn.position}, {size} bytes: {torn.reason}")
+        lines.append(f"{files.delta}: torn at byte {torn.position}, {_size(torn)}: {torn.reason}")
         if torn.whole_events:
             lines.append(f"  behind it whole events: {torn.whole_events}")
     if finding.is_delta_void:
@@ -86,14 +65,17 @@ def actions(finding: Finding) -> list[str]:
         lines.append(f"write {files.name}")
     if finding.rebuilt is not None:
         lines.append(f"copy {files.stem}.snap and .delta, as far as they are there, to .corrupt-<ms>")
-        lines.append(f"rebuild {files.snapshot} with acked_until {finding.rebuilt.acked_until}")
+        lines.append(f"rebuild {files.snapshot}")
         lines.append(f"begin a new {files.delta}")
     elif torn is not None:
-        size = torn.end_position - torn.position
-        lines.append(f"cut {files.delta} at byte {torn.position}, {size} bytes kept as .torn-<ms>")
+        lines.append(f"cut {files.delta} at byte {torn.position}, {_size(torn)} kept as .torn-<ms>")
     elif finding.needs_recovery:
         lines.append(f"begin a new {files.delta}")
     return lines
+
+
+def _size(torn: TornDelta) -> str:
+    return counted(torn.end_position - torn.position, "byte")
 
 
 def redelivery(finding: Finding) -> str | None:
@@ -101,7 +83,7 @@ def redelivery(finding: Finding) -> str | None:
     if finding.rebuilt is not None:
         before = "not known" if finding.known_until is None else str(finding.known_until)
         after = finding.rebuilt
-        beyond = f" and {after.acked_offsets} offsets beyond it" if after.acked_offsets else ""
+        beyond = f" and {counted(after.acked_offsets, 'offset')} beyond it" if after.acked_offsets else ""
         return (
             f"acked_until before: {before}, after: {after.acked_until}{beyond}; "
             "everything else is delivered again"
@@ -187,6 +169,13 @@ def tell_title(page: Page, findings: Findings) -> None:
         page.paragraph(f"In use by {process}; what is told may have changed.")
 
 
+def tell(page: Page, findings: Findings) -> None:
+    """All that `verify` has to say."""
+    tell_title(page, findings)
+    tell_findings(page, findings)
+    page.ending(verdict_text(findings))
+
+
 def tell_findings(page: Page, findings: Findings) -> None:
     """What is wrong with which group, what a repair would do, and what is there besides."""
     for finding in findings.groups:
@@ -224,8 +213,7 @@ _VERDICT_TEXTS = {
 def verdict_text(findings: Findings) -> str:
     counts = Counter(finding.verdict for finding in findings.groups)
     parts = [f"{counts[verdict]} {verdict.name.lower()}" for verdict in Verdict if counts[verdict]]
-    number = len(findings.groups)
-    groups = f"{number} group{'' if number == 1 else 's'}{': ' if parts else ''}{', '.join(parts)}."
+    groups = f"{counted(len(findings.groups), 'group')}{': ' if parts else ''}{', '.join(parts)}."
     if findings.verdict is Verdict.RECOVERABLE and findings.holder is not None:
         return f"{groups} This is usual while groups are in use."
     return f"{groups} {_VERDICT_TEXTS[findings.verdict]}"

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import click
 
-from barbicel.cli.group_findings import Selection, look
-from barbicel.cli.group_report import (
-    describe_findings,
-    group_options,
-    tell_findings,
-    tell_title,
-    verdict_text,
-)
-from barbicel.cli.log_report import Page, render_json
+from barbicel.cli.group_findings import Selection
+from barbicel.cli.group_look import look
+from barbicel.cli.group_report import describe_findings, tell
+from barbicel.cli.options import group_options
+from barbicel.cli.page import Page, render_json
 from barbicel.disk import RealDisk
 
 __all__ = ["verify"]
@@ -21,14 +17,7 @@ __all__ = ["verify"]
 @click.command()
 @group_options
 @click.pass_context
-def verify(
-    ctx: click.Context,
-    directory: str,
-    topic: str | None,
-    partition: int | None,
-    group: str | None,
-    as_json: bool,
-) -> None:
+def verify(ctx: click.Context, directory: str, selection: Selection, as_json: bool) -> None:
     """Tell what is wrong with the groups in DIR. Nothing is changed.
 
     \b
@@ -38,13 +27,9 @@ def verify(
       2  wrong usage, not a directory of groups, or a file cannot be read
       3  a group is damaged
     """
-    findings = look(RealDisk(), directory, Selection(topic, partition, group))
+    findings = look(RealDisk(), directory, selection)
     if as_json:
         render_json(describe_findings(findings))
     else:
-        page = Page()
-        tell_title(page, findings)
-        tell_findings(page, findings)
-        page.paragraph("")
-        page.paragraph(verdict_text(findings))
+        tell(Page(), findings)
     ctx.exit(findings.verdict.value)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+from barbicel.cli.offsets import OffsetRange, merge
 from barbicel.codecs.keratin_format import LOG_HEADER_BYTES, decode_log_header, parse_segment_name
 from barbicel.disk import Disk, read_file
-from barbicel.errors import CorruptFile, DiskError, NotALog
+from barbicel.errors import BarbicelError, CorruptFile, DiskError, NotALog
 from barbicel.keratin.layout import ASIDE_MARKS, Layout
 from barbicel.keratin.manifest import settings_of
 from barbicel.keratin.plan import RecoveryPlan
@@ -18,13 +18,12 @@ from barbicel.keratin.recovery import plan_beside_writer, plan_recovery
 __all__ = [
     "Findings",
     "Misplaced",
-    "OffsetRange",
     "Verdict",
     "check_is_log",
+    "has_open_end",
     "look",
     "look_under_lock",
     "lost_offsets",
-    "merge",
 ]
 
 
@@ -36,29 +35,6 @@ class Verdict(IntEnum):
     RECOVERABLE = 1
     # Offsets are lost or a file is damaged: only a repair changes that.
     DAMAGED = 3
-
-
-class OffsetRange(NamedTuple):
-    first_offset: int
-    end_offset: int
-
-    def __str__(self) -> str:
-        if self.end_offset - self.first_offset == 1:
-            return str(self.first_offset)
-        return f"{self.first_offset} to {self.end_offset - 1}"
-
-
-def merge(ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
-    """The same offsets in ascending order, ranges that touch made one, empty ones left out."""
-    merged: list[OffsetRange] = []
-    for first_offset, end_offset in sorted(ranges):
-        if first_offset >= end_offset:
-            continue
-        if merged and first_offset <= merged[-1].end_offset:
-            last = merged.pop()
-            first_offset, end_offset = last.first_offset, max(last.end_offset, end_offset)
-        merged.append(OffsetRange(first_offset, end_offset))
-    return tuple(merged)
 
 
 class Misplaced(NamedTuple):
@@ -95,14 +71,34 @@ def lost_offsets(plan: RecoveryPlan) -> tuple[OffsetRange, ...]:
     return merge(OffsetRange(item.first_offset, item.end_offset) for item in plan.damage)
 
 
+def has_open_end(plan: RecoveryPlan) -> bool:
+    """Whether more offsets may be lost than are known of."""
+    return any(item.open_ended for item in plan.damage)
+
+
 def check_is_log(disk: Disk, layout: Layout) -> None:
-    """Raises NotALog, or DiskError if that cannot be found out."""
-    if disk.exists(layout.manifest) or disk.exists(layout.segments):
-        return
+    """Raises NotALog, BarbicelError if a name is taken by something else, DiskError if it cannot be read."""
     if not disk.exists(layout.root):
         raise NotALog("there is no such directory", path=layout.root)
-    disk.list(layout.root)  # in one that may not be read nothing seems to exist
-    raise NotALog("not a log: there is neither a manifest.bin nor a segments directory", path=layout.root)
+    entries = {entry.name: entry for entry in disk.list(layout.root)}
+    if not {"manifest.bin", "segments"} & set(entries):
+        raise NotALog("not a log: there is neither a manifest.bin nor a segments directory", path=layout.root)
+    for name, is_directory in _KINDS.items():
+        if name in entries and entries[name].is_directory is not is_directory:
+            raise _wrong_kind(f"{layout.root}/{name}", is_directory)
+    for entry in disk.list(layout.segments) if "segments" in entries else ():
+        # A plan would take it for a missing file, and a repair would stop half way.
+        if entry.is_directory and parse_segment_name(entry.name) is not None:
+            raise _wrong_kind(f"{layout.segments}/{entry.name}", is_directory=False)
+
+
+# What each name in a log's directory must be, if it is there: a directory or a file.
+_KINDS = {"manifest.bin": False, "LOCK": False, "segments": True, "tmp": True}
+
+
+def _wrong_kind(path: str, is_directory: bool) -> BarbicelError:
+    wanted, found = ("a directory", "something else") if is_directory else ("a file", "a directory")
+    return BarbicelError(f"{wanted} is expected here, and it is {found}", path=path, hint="move it away")
 
 
 def look(disk: Disk, path: str, *, deep: bool) -> Findings:

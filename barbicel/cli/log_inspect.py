@@ -2,105 +2,41 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import click
 from rich.table import Table
-from rich.text import Text
 
-from barbicel.cli.log_findings import Findings, OffsetRange, look, merge
+from barbicel.cli.log_contents import Contents, read_contents
+from barbicel.cli.log_findings import Findings, look
 from barbicel.cli.log_report import (
-    Page,
     describe_findings,
     describe_ranges,
-    log_directory,
-    number_table,
-    render_json,
     segment_table,
     tell_findings,
     tell_title,
-    time_text,
     verdict_text,
 )
-from barbicel.codecs.keratin_record import Record
-from barbicel.disk import Disk, RealDisk
-from barbicel.keratin.layout import Layout
-from barbicel.keratin.plan import SegmentPlan
-from barbicel.keratin.walk import Walk
+from barbicel.cli.offsets import range_lines
+from barbicel.cli.options import directory_argument, json_option
+from barbicel.cli.page import Page, number_table, pair_table, render_json, time_text
+from barbicel.disk import RealDisk
 
 __all__ = ["inspect"]
 
 
-class Contents(NamedTuple):
-    """What the sound records of a segment hold. Records of a loss count as `lost` and as nothing else."""
-
-    base_offset: int
-    records: int
-    offsets: int
-    payload_bytes: int
-    first_timestamp_ms: int | None
-    max_timestamp_ms: int | None
-    lost: tuple[OffsetRange, ...]
-
-
 @click.command()
-@click.argument("directory", metavar="DIR", callback=log_directory)
+@directory_argument
 @click.option("--deep", is_flag=True, help="Read every record.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 def inspect(directory: str, deep: bool, as_json: bool) -> None:
     """Show what is in the log in DIR. Nothing is changed."""
     disk = RealDisk()
     findings = look(disk, directory, deep=deep)
     layout, segments = findings.plan.layout, findings.plan.segments
-    contents = [_read_contents(disk, layout, segment) for segment in segments] if deep else None
+    contents = [read_contents(disk, layout, segment) for segment in segments] if deep else None
     if as_json:
         render_json(_describe(findings, contents))
     else:
-        _tell(findings, contents)
-
-
-def _read_contents(disk: Disk, layout: Layout, segment: SegmentPlan) -> Contents:
-    """The plan must be a deep one."""
-    tally = _Tally()
-    if segment.runs:
-        file = disk.open(layout.log(segment.base_offset), "read")
-        try:
-            for run in segment.runs:
-                for record in Walk(file, run.position, run.end_position, run.first_offset):
-                    tally.note(record)
-        finally:
-            file.close()
-    return tally.contents(segment.base_offset)
-
-
-class _Tally:
-    def __init__(self) -> None:
-        self._records = self._offsets = self._payload_bytes = 0
-        self._first_timestamp_ms: int | None = None
-        self._max_timestamp_ms: int | None = None
-        self._lost: list[OffsetRange] = []
-
-    def note(self, record: Record) -> None:
-        if record.lost:
-            self._lost.append(OffsetRange(record.offset, record.end_offset))
-            return
-        self._records += 1
-        self._offsets += record.span
-        self._payload_bytes += len(record.payload)
-        if self._first_timestamp_ms is None:
-            self._first_timestamp_ms = record.timestamp_ms
-        self._max_timestamp_ms = max(self._max_timestamp_ms or 0, record.timestamp_ms)
-
-    def contents(self, base_offset: int) -> Contents:
-        return Contents(
-            base_offset,
-            self._records,
-            self._offsets,
-            self._payload_bytes,
-            self._first_timestamp_ms,
-            self._max_timestamp_ms,
-            merge(self._lost),
-        )
+        _tell(Page(), findings, contents)
 
 
 def _describe(findings: Findings, contents: list[Contents] | None) -> dict[str, object]:
@@ -110,16 +46,14 @@ def _describe(findings: Findings, contents: list[Contents] | None) -> dict[str, 
     return document
 
 
-def _tell(findings: Findings, contents: list[Contents] | None) -> None:
-    page = Page()
+def _tell(page: Page, findings: Findings, contents: list[Contents] | None) -> None:
     tell_title(page, findings)
-    page.show("Manifest", _manifest_table(findings))
-    page.show("Segments", segment_table(findings.plan))
+    page.table("Manifest", _manifest_table(findings))
+    page.table("Segments", segment_table(findings.plan))
     if contents is not None:
         _tell_contents(page, contents)
     tell_findings(page, findings)
-    page.paragraph("")
-    page.paragraph(verdict_text(findings))
+    page.ending(verdict_text(findings))
 
 
 def _manifest_table(findings: Findings) -> Table:
@@ -140,23 +74,18 @@ def _manifest_table(findings: Findings) -> Table:
             ("vouches below offset", manifest.next_offset),
         ]
     rows += [("log start offset", plan.log_start_offset), ("next offset", plan.next_offset)]
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column()
-    table.add_column(justify="right")
-    for name, value in rows:
-        table.add_row(name, Text(str(value)))
-    return table
+    return pair_table(rows)
 
 
 def _tell_contents(page: Page, contents: list[Contents]) -> None:
-    page.show(
+    page.table(
         "Records",
         number_table(
             ("base offset", "records", "offsets", "payload bytes"),
             ((item.base_offset, item.records, item.offsets, item.payload_bytes) for item in contents),
         ),
     )
-    page.show(
+    page.table(
         "Timestamps (UTC)",
         number_table(
             ("base offset", "first record", "maximum"),
@@ -170,6 +99,4 @@ def _tell_contents(page: Page, contents: list[Contents]) -> None:
             ),
         ),
     )
-    page.section(
-        "Given up by earlier repairs", [f"offsets {lost}" for item in contents for lost in item.lost]
-    )
+    page.section("Given up by earlier repairs", range_lines(lost for item in contents for lost in item.lost))

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import click
 
-from barbicel.cli.log_findings import OffsetRange, check_is_log, lost_offsets
-from barbicel.cli.log_report import (
-    Page,
-    describe_damage,
-    describe_ranges,
-    in_use_text,
-    log_directory,
-    problems,
-    render_json,
-)
+from barbicel.cli.log_contents import given_up_offsets
+from barbicel.cli.log_findings import check_is_log, has_open_end, lost_offsets
+from barbicel.cli.log_report import describe_damage, describe_ranges, in_use_text, loss_lines, problems
+from barbicel.cli.offsets import OffsetRange, counted, merge, number_of_offsets, range_lines, without
+from barbicel.cli.options import directory_argument, directory_name, json_option
+from barbicel.cli.page import Page, render_json
 from barbicel.clock import wall_clock_ms
-from barbicel.disk import RealDisk
+from barbicel.disk import Disk, RealDisk
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.plan import RecoveryPlan
 from barbicel.keratin.salvage import salvage
@@ -25,10 +23,29 @@ __all__ = ["recover"]
 EXIT_LOST = 3
 
 
+class _Saved(NamedTuple):
+    """What was found in the copy before it was repaired, and what it is since."""
+
+    source: str
+    holder: str | None
+    found: RecoveryPlan
+    # Lost now or given up by an earlier repair: in the new log's range, and not in the new log.
+    missing: tuple[OffsetRange, ...]
+
+    @property
+    def is_incomplete(self) -> bool:
+        """A segment that overlaps another is left out, though no offset of the log is lost by that."""
+        return bool(lost_offsets(self.found) or self.found.overlaps or has_open_end(self.found))
+
+    @property
+    def written(self) -> tuple[OffsetRange, ...]:
+        return without(OffsetRange(self.found.log_start_offset, self.found.next_offset), self.missing)
+
+
 @click.command()
-@click.argument("directory", metavar="DIR", callback=log_directory)
-@click.argument("target", metavar="TARGET", callback=log_directory)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@directory_argument
+@click.argument("target", metavar="TARGET", callback=directory_name)
+@json_option
 @click.pass_context
 def recover(ctx: click.Context, directory: str, target: str, as_json: bool) -> None:
     """Write what is readable of the log in DIR into the new directory TARGET. DIR is not touched.
@@ -41,48 +58,59 @@ def recover(ctx: click.Context, directory: str, target: str, as_json: bool) -> N
       2  wrong usage, not a log, or it cannot be read or written
       3  something is lost
     """
-    if f"{target}/".startswith(f"{directory}/"):
-        raise click.UsageError("TARGET must not lie in DIR")
-    disk = RealDisk()
-    layout = Layout(directory)
+    disk, layout = RealDisk(), Layout(directory)
     check_is_log(disk, layout)
+    _check_is_elsewhere(disk, layout, target)
     holder = disk.lock_holder(layout.lock)
     if holder is not None:
         click.echo(f"Warning: {in_use_text(holder)} What comes now may be missing.", err=True)
-    found = salvage(disk, layout, Layout(target), wall_clock_ms())
+    saved = _recover(disk, layout, Layout(target), holder)
     if as_json:
-        render_json(_describe(directory, holder, found))
+        render_json(_describe(saved))
     else:
-        _tell(directory, found)
-    # A segment that overlaps another is left out, though no offset of the log is lost by that.
-    if lost_offsets(found) or found.overlaps:
+        _tell(Page(), saved)
+    if saved.is_incomplete:
         ctx.exit(EXIT_LOST)
 
 
-def _describe(directory: str, holder: str | None, found: RecoveryPlan) -> dict[str, object]:
+def _check_is_elsewhere(disk: Disk, layout: Layout, target: str) -> None:
+    """By the places that the names lead to: a log must not be written into itself, whatever it is called."""
+    place = disk.resolve(target)
+    for own in (layout.root, layout.segments):
+        if f"{place}/".startswith(f"{disk.resolve(own).rstrip('/')}/"):
+            raise click.UsageError("TARGET must not lie in DIR")
+
+
+def _recover(disk: Disk, source: Layout, target: Layout, holder: str | None) -> _Saved:
+    """The new log is read once more: what it says is missing is what will be missing."""
+    found = salvage(disk, source, target, wall_clock_ms())
+    missing = merge([*lost_offsets(found), *given_up_offsets(disk, target)])
+    return _Saved(source.root, holder, found, missing)
+
+
+def _describe(saved: _Saved) -> dict[str, object]:
+    found = saved.found
     return {
-        "source": directory,
-        "in_use_by": holder,
+        "source": saved.source,
+        "in_use_by": saved.holder,
         "target": found.layout.root,
         "log_start_offset": found.log_start_offset,
         "next_offset": found.next_offset,
+        "written": describe_ranges(saved.written),
+        "missing": describe_ranges(saved.missing),
         "lost": describe_ranges(lost_offsets(found)),
         "damage": [describe_damage(found, item) for item in found.damage],
         "problems": problems(found),
     }
 
 
-def _tell(directory: str, found: RecoveryPlan) -> None:
-    page = Page()
-    page.line(f"Log {directory}")
-    page.line(f"recovered into {found.layout.root}")
-    page.section("What was wrong", problems(found))
-    page.section("Lost", [f"offsets {item}" for item in lost_offsets(found)])
-    page.paragraph("")
-    held = OffsetRange(found.log_start_offset, found.next_offset)
-    if held.first_offset < held.end_offset:
-        page.paragraph(f"The new log has offsets {held}.")
-    else:
-        page.paragraph(f"The new log is empty and goes on at offset {held.end_offset}.")
-    if not lost_offsets(found):
-        page.paragraph("No offset is lost.")
+def _tell(page: Page, saved: _Saved) -> None:
+    page.line(f"Log {saved.source}")
+    page.line(f"recovered into {saved.found.layout.root}")
+    page.section("What was wrong", problems(saved.found))
+    page.section("Written", range_lines(saved.written))
+    page.section("Missing", loss_lines(saved.found, saved.missing))
+    written, missing = (number_of_offsets(ranges) for ranges in (saved.written, saved.missing))
+    more = " or more" if has_open_end(saved.found) else ""
+    page.ending(f"The new log has {counted(written, 'offset')}; {counted(missing, 'offset')}{more} missing.")
+    page.paragraph(f"It goes on at offset {saved.found.next_offset}.")

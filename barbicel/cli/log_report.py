@@ -5,53 +5,32 @@ Paths are told relative to the log's directory, so that they mean the same in a 
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable
 
-import click
-from rich import box
-from rich.console import Console, RenderableType
-from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
-from barbicel.cli.log_findings import Findings, OffsetRange, Verdict
+from barbicel.cli.log_findings import Findings, Verdict, has_open_end
+from barbicel.cli.offsets import OffsetRange, counted, number_of_offsets, range_lines
+from barbicel.cli.page import Page, number_table
+from barbicel.errors import offsets_text
 from barbicel.keratin.plan import Damage, RecoveryPlan, SegmentPlan, Torn
 
 __all__ = [
-    "Page",
+    "actions",
     "describe_damage",
     "describe_findings",
     "describe_ranges",
     "in_use_text",
-    "log_directory",
-    "number_table",
-    "plain",
+    "loss_lines",
     "problems",
     "relative",
-    "render_json",
     "segment_table",
+    "tell",
     "tell_findings",
     "tell_title",
-    "time_text",
     "verdict_text",
 ]
-
-
-def log_directory(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """The callback of an argument that names a log's directory: an empty one would mean the root's files."""
-    if not value:
-        raise click.BadParameter("the directory's name is empty", ctx, param)
-    return value.rstrip("/") or "/"
-
-
-def plain(text: str) -> str:
-    """The text in printable characters: a file's name may hold anything."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
-    )
 
 
 def relative(plan: RecoveryPlan, text: str) -> str:
@@ -60,10 +39,6 @@ def relative(plan: RecoveryPlan, text: str) -> str:
 
 
 # --- as JSON --------------------------------------------------------------------------------------
-
-
-def render_json(document: dict[str, object]) -> None:
-    click.echo(json.dumps(document, indent=2))
 
 
 def describe_findings(findings: Findings) -> dict[str, object]:
@@ -81,7 +56,7 @@ def describe_findings(findings: Findings) -> dict[str, object]:
         "segments": [_describe_segment(plan, segment) for segment in plan.segments],
         "lost": describe_ranges(findings.lost),
         "damage": [describe_damage(plan, item) for item in plan.damage],
-        "actions": [relative(plan, line) for line in plan.actions],
+        "actions": actions(plan),
         "leftovers": [relative(plan, path) for path in plan.leftovers],
         "foreign": [relative(plan, path) for path in plan.foreign],
         "misplaced": [
@@ -153,47 +128,6 @@ def _relative_or_none(plan: RecoveryPlan, text: str | None) -> str | None:
 # --- as text --------------------------------------------------------------------------------------
 
 
-class Page:
-    """Text on the standard output: wrapped between words, as wide as the terminal, 80 columns elsewhere."""
-
-    def __init__(self) -> None:
-        self._console = Console(markup=False, emoji=False, highlight=False)
-
-    def line(self, text: str) -> None:
-        """A line that is never broken, so that a long path in it can be copied."""
-        self._console.print(Text(plain(text)), soft_wrap=True)
-
-    def paragraph(self, text: str) -> None:
-        self._console.print(Text(plain(text)))
-
-    def section(self, title: str, lines: Sequence[str]) -> None:
-        """Nothing if there are no lines."""
-        if lines:
-            self._title(title)
-        for line in lines:
-            self._console.print(Padding(Text(plain(line)), (0, 0, 0, 2), expand=False))
-
-    def show(self, title: str, content: RenderableType) -> None:
-        self._title(title)
-        self._console.print(Padding(content, (0, 0, 0, 2), expand=False))
-
-    def _title(self, title: str) -> None:
-        self._console.print()
-        self._console.print(Text(title, style="bold"))
-
-
-def number_table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], words: Sequence[str] = ()
-) -> Table:
-    """Numbers stand right; the columns named in `words` stand left. A value of None is a dash."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name in columns:
-        table.add_column(name, justify="left" if name in words else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text("-" if value is None else str(value)) for value in row))
-    return table
-
-
 def segment_table(plan: RecoveryPlan) -> Table:
     return number_table(
         ("base offset", "end offset", "bytes", "index bytes", "file", "state"),
@@ -223,12 +157,24 @@ def in_use_text(holder: str) -> str:
     return f"In use by {process}; the tail may move."
 
 
+def tell(page: Page, findings: Findings) -> None:
+    """All that `verify` has to say."""
+    tell_title(page, findings)
+    tell_findings(page, findings)
+    page.ending(verdict_text(findings))
+
+
 def tell_findings(page: Page, findings: Findings) -> None:
-    """What is wrong with a log, what is there besides, and what a repair would do."""
+    """What is wrong with a log, what is there besides, and what a repair would do. Each loss is told once."""
     plan = findings.plan
+    misplaced = {path for path, _ in findings.misplaced}
     page.section("What is wrong", problems(plan))
-    page.section("A repair would", [relative(plan, line) for line in plan.actions])
-    page.section("Not part of the log", [relative(plan, path) for path in plan.foreign])
+    page.section("Lost", loss_lines(plan, findings.lost))
+    if not plan.apart:  # with files of two logs a repair does nothing
+        page.section("A repair would", actions(plan))
+    page.section(
+        "Not part of the log", [relative(plan, path) for path in plan.foreign if path not in misplaced]
+    )
     page.section(
         "Perhaps under a wrong name: rename before a repair",
         [f"{relative(plan, path)}: its header says base offset {base}" for path, base in findings.misplaced],
@@ -236,21 +182,40 @@ def tell_findings(page: Page, findings: Findings) -> None:
     page.section("Kept aside by earlier repairs", [relative(plan, path) for path in findings.asides])
 
 
+def loss_lines(plan: RecoveryPlan, lost: Iterable[OffsetRange]) -> list[str]:
+    """These offsets, and those of which nobody knows."""
+    return range_lines(lost) + [
+        f"whatever was appended from offset {item.end_offset} on" for item in plan.damage if item.open_ended
+    ]
+
+
+def actions(plan: RecoveryPlan) -> list[str]:
+    """What carrying out the plan does, a line each. The reasons, behind the colons, are told as problems."""
+    return [relative(plan, line).partition(": ")[0] for line in plan.actions if not line.startswith(" ")]
+
+
 def problems(plan: RecoveryPlan) -> list[str]:
-    """What is wrong with a log, a line each."""
+    """What is wrong with a log, a line each; which offsets that costs is told elsewhere."""
     lines = [line for segment in plan.segments for line in _segment_problems(plan, segment)]
-    lines += [_damage_text(plan, item) for item in plan.overlaps]
+    lines += [_damage_text(plan, item) for item in (*plan.overlaps, *plan.apart)]
     if plan.manifest_problem is not None:
         lines.append(relative(plan, plan.manifest_problem))
-    elif plan.manifest is not None and not plan.manifest_is_current:
-        vouched, end = plan.manifest.next_offset, plan.next_offset
-        lines.append(
-            "manifest.bin does not list the segments as they are"
-            if vouched == end
-            else f"manifest.bin vouches for offsets below {vouched}, the log's next offset is {end}"
+    else:
+        lines += _manifest_mismatch(plan)
+    return lines + [f"{relative(plan, path)}: left behind by retention" for path in plan.leftovers]
+
+
+def _manifest_mismatch(plan: RecoveryPlan) -> Iterable[str]:
+    manifest = plan.manifest
+    if manifest is None or plan.manifest_is_current:
+        return
+    if manifest.next_offset != plan.next_offset:
+        yield (
+            f"manifest.bin vouches for offsets below {manifest.next_offset}, "
+            f"the log's next offset is {plan.next_offset}"
         )
-    lines += [f"{relative(plan, path)}: left behind by retention" for path in plan.leftovers]
-    return lines
+    elif not plan.damage:  # otherwise it follows from the damage
+        yield "manifest.bin does not list the segments as they are"
 
 
 def _segment_problems(plan: RecoveryPlan, segment: SegmentPlan) -> Iterable[str]:
@@ -261,22 +226,25 @@ def _segment_problems(plan: RecoveryPlan, segment: SegmentPlan) -> Iterable[str]
         yield f"{name}: the file is missing; it held no records"
     if segment.torn is not None:
         torn = segment.torn
-        size = torn.end_position - torn.position
-        yield f"{name}: torn at byte {torn.position}, {size} bytes: {torn.reason}"
+        size = counted(torn.end_position - torn.position, "byte")
+        yield f"{name}: torn at byte {torn.position}, {size}: {torn.reason}"
         for run in torn.whole_records:
-            yield f"  behind it whole records of offsets {OffsetRange(run.first_offset, run.end_offset)}"
-    if segment.reindex is not None:
+            yield f"  behind it whole records of {offsets_text(run.first_offset, run.end_offset)}"
+    elif segment.has_excess and not segment.damage and segment is not plan.segments[-1]:
+        yield f"{name}: zeros behind the last record, from byte {segment.end_position} on"
+    if segment.reindex is not None and not segment.damage:  # otherwise it follows from the damage
         yield f"{name}, indexes: {relative(plan, segment.reindex)}"
 
 
 def _damage_text(plan: RecoveryPlan, damage: Damage) -> str:
     where = "" if damage.position is None else f" at byte {damage.position}"
-    lost = OffsetRange(damage.first_offset, damage.end_offset)
-    what = f"lost: {lost}" if lost.first_offset < lost.end_offset else "no offset is lost"
-    return f"{relative(plan, damage.path)}{where}: {damage.reason}; {what}"
+    is_loss = damage.open_ended or damage.first_offset < damage.end_offset
+    unharmed = "" if is_loss else "; no offset is lost"
+    return f"{relative(plan, damage.path)}{where}: {damage.reason}{unharmed}"
 
 
 def verdict_text(findings: Findings) -> str:
+    """What it comes to, and what to do."""
     if findings.verdict is Verdict.SOUND:
         depth = "every record was read" if findings.plan.deep else "--deep would read every record"
         return f"Sound ({depth})."
@@ -284,18 +252,15 @@ def verdict_text(findings: Findings) -> str:
         if findings.holder is not None:
             return "No offset is lost. This is usual while a log is in use."
         return "No offset is lost. Opening the log for writing does what is to be done by itself."
-    if not findings.lost:
+    if findings.plan.apart:
+        return (
+            "Files of another log lie here. Move them away and look again; before that nothing is repaired."
+        )
+    more = " or more" if has_open_end(findings.plan) else ""
+    if not findings.lost and not more:
         return "No offset is lost, but files are damaged: see 'barbicel log repair'."
-    lost = ", ".join(map(str, findings.lost))
-    return f"Lost offsets: {lost}. See 'barbicel log repair' and 'barbicel log recover'."
-
-
-def time_text(timestamp_ms: int | None) -> str:
-    """A timestamp for people, in UTC."""
-    if timestamp_ms is None:
-        return "-"
-    try:
-        moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return f"{timestamp_ms} ms"  # any 64-bit number is allowed, a calendar ends earlier
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{timestamp_ms % 1000:03d}"
+    number = counted(number_of_offsets(findings.lost), "offset")
+    return (
+        f"Lost in all: {number}{more}. 'barbicel log repair' gives up what is lost, "
+        "'barbicel log recover' saves the rest into a new directory."
+    )

@@ -5,24 +5,18 @@ from __future__ import annotations
 import click
 
 from barbicel.cli.log_findings import look
-from barbicel.cli.log_report import (
-    Page,
-    describe_findings,
-    log_directory,
-    render_json,
-    tell_findings,
-    tell_title,
-    verdict_text,
-)
+from barbicel.cli.log_report import describe_findings, tell
+from barbicel.cli.options import directory_argument, json_option
+from barbicel.cli.page import Page, render_json
 from barbicel.disk import RealDisk
 
 __all__ = ["verify"]
 
 
 @click.command()
-@click.argument("directory", metavar="DIR", callback=log_directory)
+@directory_argument
 @click.option("--deep", is_flag=True, help="Read every record, not only what the manifest cannot vouch for.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @click.pass_context
 def verify(ctx: click.Context, directory: str, deep: bool, as_json: bool) -> None:
     """Tell what is wrong with the log in DIR. Nothing is changed.
@@ -38,9 +32,5 @@ def verify(ctx: click.Context, directory: str, deep: bool, as_json: bool) -> Non
     if as_json:
         render_json(describe_findings(findings))
     else:
-        page = Page()
-        tell_title(page, findings)
-        tell_findings(page, findings)
-        page.paragraph("")
-        page.paragraph(verdict_text(findings))
+        tell(Page(), findings)
     ctx.exit(findings.verdict.value)

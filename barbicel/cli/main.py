@@ -1,36 +1,32 @@
-"""The command `barbicel`: its verbs, and the one place where an error becomes a line and an exit code."""
+"""The command `barbicel`: its verbs, and the one place where what went wrong becomes an exit code."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
 
 from barbicel import __version__
 from barbicel.cli import group_inspect, group_repair, group_verify
+from barbicel.cli.endings import settle_output, translated, unwritable_exit_code
 from barbicel.cli.log_inspect import inspect
 from barbicel.cli.log_recover import recover
 from barbicel.cli.log_repair import repair
-from barbicel.cli.log_report import plain
 from barbicel.cli.log_verify import verify
 from barbicel.cli.serve import serve
-from barbicel.errors import BarbicelError
 
 __all__ = ["cli", "main"]
 
 
-class _Refusal(click.ClickException):
-    """What could not be done, in one line. The same exit code as for wrong usage."""
-
-    exit_code = 2
-
-
 class _Translating(click.Group):
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with translated():  # it may already print: --help, --version
+            return super().make_context(*args, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
-        try:
+        with translated():
             return super().invoke(ctx)
-        except BarbicelError as error:
-            raise _Refusal(plain(str(error))) from error
 
 
 @click.group(cls=_Translating)
@@ -57,7 +53,12 @@ for command in (group_inspect.inspect, group_verify.verify, group_repair.repair)
 
 
 def main() -> None:
-    cli(prog_name="barbicel")
+    try:
+        cli(prog_name="barbicel")
+    except OSError as error:
+        sys.exit(unwritable_exit_code(error))
+    finally:
+        settle_output()
 
 
 if __name__ == "__main__":

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from barbicel.codecs.keratin_format import Manifest, SealedSegment
+from barbicel.errors import offsets_text
 from barbicel.keratin.examine import Run
 from barbicel.keratin.indexes import SegmentIndexes
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.settings import LogSettings
 
-__all__ = ["Damage", "RecoveryPlan", "SegmentPlan", "Torn", "offsets_text"]
+__all__ = ["Damage", "RecoveryPlan", "SegmentPlan", "Torn"]
 
 
 class Damage(NamedTuple):
@@ -34,13 +35,6 @@ class Damage(NamedTuple):
             lost = f"{offsets_text(self.first_offset, self.end_offset)} {verb} lost"
         where = self.path if self.position is None else f"{self.path} at byte {self.position}"
         return f"{where}: {self.reason}, {lost}"
-
-
-def offsets_text(first_offset: int, end_offset: int) -> str:
-    """The offsets of a range that is not empty: "offset 3", "offsets 3 to 5"."""
-    if end_offset - first_offset == 1:
-        return f"offset {first_offset}"
-    return f"offsets {first_offset} to {end_offset - 1}"
 
 
 class Torn(NamedTuple):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from barbicel.codecs.keratin_record import RECORD_OVERHEAD_BYTES, RecordHead, find_record, peek_record
 from barbicel.disk import File
-from barbicel.keratin.index import SparseIndex
+from barbicel.keratin.index import IndexHit, SparseIndex
 from barbicel.keratin.walk import CHUNK_BYTES, is_sound
 
 __all__ = ["Resumption", "find_resumption"]
@@ -52,11 +52,17 @@ def find_resumption(
 
     The damage took at least one record, so `from_offset` itself is not among them.
     """
-    for chain in _likeliest_chains(file, position, end, from_offset, below_offset, index):
-        for at, head in _heads(file, chain):
-            if is_sound(file, at, head.size):
-                return Resumption(at, head.offset)
-    return None
+    while True:
+        anchor = None if index is None else index.above(from_offset)
+        chains = _likeliest_chains(file, position, end, from_offset, below_offset, anchor)
+        for chain in chains:
+            for at, head in _heads(file, chain):
+                if is_sound(file, at, head.size):
+                    return Resumption(at, head.offset)
+        if anchor is None or not anchor.position < end or anchor.offset >= below_offset:
+            return None
+        # Even the record that the index knows is damaged: look behind it.
+        from_offset, position = anchor
 
 
 def _heads(file: File, chain: _Chain) -> Iterator[tuple[int, RecordHead]]:
@@ -70,9 +76,8 @@ def _heads(file: File, chain: _Chain) -> Iterator[tuple[int, RecordHead]]:
 
 
 def _likeliest_chains(
-    file: File, position: int, end: int, from_offset: int, below_offset: int, index: SparseIndex | None
+    file: File, position: int, end: int, from_offset: int, below_offset: int, anchor: IndexHit | None
 ) -> list[_Chain]:
-    anchor = None if index is None else index.above(from_offset)
     open_chains: dict[int, _Chain] = {}  # by where the next head is due
     ended = _Farthest()
     for at, head in _candidates(file, position + 1, end):
@@ -84,7 +89,7 @@ def _likeliest_chains(
             before = None
         chain = _Chain(at if before is None else before.start, at + head.size, head.offset + head.span)
         if anchor is not None and anchor == (head.offset, at):
-            return [chain, *ended.chains]
+            return [chain]
         due = open_chains.setdefault(chain.end, chain)
         if due is not chain and due.next_offset != chain.next_offset:
             ended.add(chain)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from click.testing import CliRunner, Result
 
@@ -59,9 +62,24 @@ def snapshot(directory: Path) -> dict[str, bytes | None]:
 
 
 def run(*arguments: str | Path) -> Result:
-    result = CliRunner().invoke(cli, [str(item) for item in arguments], env={"COLUMNS": "80"})
+    """As with an output that is no terminal."""
+    result = CliRunner().invoke(cli, [str(item) for item in arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert all(line == line.rstrip() for line in result.stdout.split("\n"))
     return result
+
+
+def run_on_terminal(*arguments: str | Path) -> Result:
+    """As on a terminal of 80 columns. All but the first line, which may be a long path, must fit it."""
+    with patch("barbicel.cli.page.terminal_width", return_value=80):
+        result = run(*arguments)
+    assert max(map(len, result.stdout.splitlines()[1:]), default=0) <= 80
+    return result
+
+
+def environment() -> dict[str, str]:
+    """For a process that finds what this one finds."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "80"}
 
 
 def words(result: Result) -> str:

@@ -1,4 +1,4 @@
-"""Where a command meets the world: other processes, directories that are no logs, the shell."""
+"""Where a log command meets the world: other processes, newer programs, names from elsewhere."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 from crc32c import crc32c
 
 from barbicel import __version__
-from barbicel.cli.log_findings import OffsetRange, look, merge
+from barbicel.cli.log_findings import look
 from barbicel.disk import Disk, RealDisk
-from barbicel.keratin import Log, NewRecord
+from barbicel.keratin import Log
 from barbicel.keratin.recovery import plan_recovery
-from tests.cli.support import RECORDS, build, document, run, segment, snapshot, tear, words
+from tests.cli.support import RECORDS, document, environment, run, segment, snapshot, words
 from tests.support.fault_disk import FaultDisk
 
 HOLD_A_LOG = """
@@ -28,15 +28,6 @@ log.append([NewRecord(b"not in the manifest yet")])
 print("open", flush=True)
 sys.stdin.read()
 """
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return build(tmp_path / "log")
-
-
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "80"}
 
 
 @contextmanager
@@ -123,37 +114,7 @@ def test_the_holder_of_a_lock_is_told_and_nothing_is_created(
     disk.lock(path).release()
 
 
-# --- not a log ------------------------------------------------------------------------------------
-
-VERBS = [["inspect"], ["verify", "--deep"], ["repair"], ["repair", "--apply"], ["recover"]]
-
-
-@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-@pytest.mark.parametrize("kind", ["absent", "empty", "other files", "a file"])
-def test_what_is_not_a_log_is_refused_in_one_line_and_left_alone(
-    tmp_path: Path, verb: list[str], kind: str
-) -> None:
-    directory = tmp_path / "here"
-    if kind == "a file":
-        directory.write_bytes(b"content")
-    elif kind != "absent":
-        directory.mkdir()
-    if kind == "other files":
-        (directory / "notes.txt").write_bytes(b"mine")
-    before = snapshot(tmp_path)
-    target = [tmp_path / "saved"] if verb == ["recover"] else []
-    result = run("log", *verb, directory, *target)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.count("\n") == 1
-    assert result.stderr.startswith(f"Error: {directory}: ")
-    assert snapshot(tmp_path) == before
-
-
-@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
-def test_an_empty_name_is_not_the_root(verb: list[str]) -> None:
-    result = run("log", *verb, "", *(["saved"] if verb == ["recover"] else []))
-    assert result.exit_code == 2
-    assert "the directory's name is empty" in result.stderr
+# --- what is not as usual -------------------------------------------------------------------------
 
 
 def test_an_interrupted_creation_is_a_log_to_be(tmp_path: Path) -> None:
@@ -175,54 +136,6 @@ def test_a_newer_programs_file_is_refused(log: Path) -> None:
     assert "version 2, only 1 is known" in result.stderr
 
 
-# --- recover's target -----------------------------------------------------------------------------
-
-
-def test_a_target_that_is_not_empty_is_refused(log: Path, tmp_path: Path) -> None:
-    (tmp_path / "saved").mkdir()
-    (tmp_path / "saved" / "notes.txt").write_bytes(b"mine")
-    before = snapshot(tmp_path)
-    for target in (tmp_path / "saved", log, log / "saved"):
-        result = run("log", "recover", log, target)
-        assert (result.exit_code, result.stdout) == (2, "")
-    assert snapshot(tmp_path) == before
-
-
-def test_recover_says_in_words_what_it_did(log: Path, tmp_path: Path) -> None:
-    segment(log, 4).unlink()
-    result = run("log", "recover", f"{log}/", f"{tmp_path}/saved/")
-    assert result.exit_code == 3
-    assert f"recovered into {tmp_path}/saved\n" in result.stdout
-    assert "Lost\n  offsets 4 to 7\n" in result.stdout
-    assert "The new log has offsets 0 to 17.\n" in result.stdout
-
-
-# --- the shell ------------------------------------------------------------------------------------
-
-
-def barbicel(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "barbicel.cli.main", *arguments],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def test_as_a_process_a_refusal_is_one_line_without_a_traceback(tmp_path: Path) -> None:
-    done = barbicel("log", "verify", str(tmp_path))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        f"Error: {tmp_path}: not a log: there is neither a manifest.bin nor a segments directory\n"
-    )
-
-
-def test_as_a_process_the_exit_code_is_the_verdict(log: Path) -> None:
-    tear(log)
-    assert barbicel("log", "verify", str(log)).returncode == 1
-
-
 def test_serve_says_that_it_is_not_there_yet() -> None:
     result = run("serve")
     assert (result.exit_code, result.stdout) == (1, "")
@@ -238,27 +151,3 @@ def test_names_from_another_encoding_do_no_harm(log: Path) -> None:
     (log / "segments" / os.fsdecode(b"caf\xe9")).write_bytes(b"")
     assert r"segments/caf\udce9" in run("log", "inspect", log).stdout
     assert document(run("log", "verify", log, "--json"))["foreign"] == ["segments/caf\udce9"]
-
-
-def test_a_relative_name_that_is_part_of_another_is_cut_off_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    build(tmp_path / "s")
-    segment(tmp_path / "s", 4).unlink()
-    monkeypatch.chdir(tmp_path)
-    assert f"segments/{4:020d}.log: the file is missing" in run("log", "verify", "s").stdout
-
-
-def test_ranges_that_touch_are_one() -> None:
-    ranges = [OffsetRange(5, 6), OffsetRange(9, 9), OffsetRange(0, 3), OffsetRange(3, 4), OffsetRange(2, 3)]
-    assert [str(item) for item in merge(ranges)] == ["0 to 3", "5"]
-
-
-def test_the_widest_numbers_fit_eighty_columns(tmp_path: Path) -> None:
-    with Log.open(str(tmp_path / "log")) as opened:
-        for _ in range(3):
-            opened.append([NewRecord(b"x", span=(1 << 32) - 1)])
-            opened.roll()
-    shown = run("log", "inspect", tmp_path / "log", "--deep").stdout.splitlines()
-    assert max(map(len, shown[1:])) <= 80
-    assert any(str(3 * ((1 << 32) - 1)) in line for line in shown)

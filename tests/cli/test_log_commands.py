@@ -12,23 +12,18 @@ from barbicel.keratin import Log, NewRecord
 from tests.cli.support import (
     ACTIVE,
     RECORDS,
-    build,
     document,
     flip,
     lost,
     payload,
     position,
     run,
+    run_on_terminal,
     segment,
     snapshot,
     tear,
     words,
 )
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return build(tmp_path / "log")
 
 
 def remove_file(log: Path) -> None:
@@ -111,17 +106,12 @@ CASES: list[tuple[Callable[[Path], None], int, list[dict[str, int]], str]] = [
     (flip_in_time_index, 1, [], f"{NAME(8)}, indexes: time index entries are not in ascending order"),
     (leave_behind, 1, [], f"{NAME(0)}: left behind by retention"),
     (flip_in_header, 3, [], f"{NAME(8)} at byte 64: the .log header's crc32c does not match; no offset"),
-    (flip_in_sealed, 3, lost((5, 6), (15, 16)), "Lost offsets: 5, 15."),
-    (
-        flip_in_active,
-        3,
-        lost((16, 17)),
-        f"{NAME(16)} at byte 68: the record's crc32c does not match; lost: 16",
-    ),
-    (remove_file, 3, lost((4, 8)), f"{NAME(4)}: the file is missing; lost: 4 to 7"),
-    (remove_active, 3, lost((16, 18)), f"{NAME(16)}: the file is missing; lost: 16 to 17"),
+    (flip_in_sealed, 3, lost((5, 6), (15, 16)), "Lost offset 5 offset 15 A repair would"),
+    (flip_in_active, 3, lost((16, 17)), f"{NAME(16)} at byte 68: the record's crc32c does not match"),
+    (remove_file, 3, lost((4, 8)), f"{NAME(4)}: the file is missing Lost offsets 4 to 7 A repair would"),
+    (remove_active, 3, lost((16, 18)), "the file is missing; it held no records Lost offsets 16 to 17 A"),
     (rename_sealed, 3, lost((4, 8)), f"{NAME(5)}: its header says base offset 4"),
-    (rename_active, 3, lost((16, 17)), f"{NAME(17)} at byte 16: the header says base offset 16, the name 17"),
+    (rename_active, 3, lost((16, 18)), f"{NAME(17)}: its header says base offset 16"),
     (duplicate_inside, 3, [], f"{NAME(6)}: it overlaps the segment before it"),
 ]
 EACH_CASE = pytest.mark.parametrize(
@@ -140,7 +130,7 @@ def test_looking_tells_what_is_wrong_and_changes_nothing(
     verified = run("log", "verify", log, "--deep")
     assert (verified.exit_code, verified.stderr) == (exit_code, "")
     assert text in words(verified)
-    assert max(map(len, verified.stdout.splitlines()[1:])) <= 80
+    assert words(run_on_terminal("log", "verify", log, "--deep")) == words(verified)
     told = run("log", "verify", log, "--deep", "--json")
     assert told.exit_code == exit_code
     assert document(told)["lost"] == gone
@@ -152,7 +142,7 @@ def test_looking_tells_what_is_wrong_and_changes_nothing(
         assert run("log", "verify", log, *depth).exit_code in (0, exit_code)
         inspected = run("log", "inspect", log, *depth)
         assert (inspected.exit_code, inspected.stderr) == (0, "")
-        assert max(map(len, inspected.stdout.splitlines()[1:])) <= 80
+        assert run_on_terminal("log", "inspect", log, *depth).exit_code == 0
         assert document(run("log", "inspect", log, "--json", *depth))["path"] == str(log)
     assert snapshot(log) == before
 
@@ -193,6 +183,7 @@ WITHOUT_EVIDENCE = (
     remove_file,
     remove_active,
     rename_sealed,
+    rename_active,
 )
 
 

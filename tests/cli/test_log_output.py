@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
+from barbicel.codecs.keratin_format import FileHeader, encode_log_header
 from barbicel.keratin import Log, NewRecord
 from tests.cli.support import (
     ACTIVE,
     RECORD_BYTES,
     RECORDS,
-    build,
     document,
     flip,
     lost,
@@ -19,13 +20,9 @@ from tests.cli.support import (
     position,
     run,
     segment,
+    snapshot,
     words,
 )
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return build(tmp_path / "log")
 
 
 def test_inspect_shows_the_manifest_and_the_segments(log: Path) -> None:
@@ -91,7 +88,7 @@ def test_whole_records_behind_a_torn_place_are_told(log: Path) -> None:
     flip(segment(log, ACTIVE), position(2) + 40)
     result = run("log", "verify", log)
     assert result.exit_code == 1
-    assert "behind it whole records of offsets 19" in words(result)
+    assert "behind it whole records of offset 19" in words(result)
     (torn,) = [
         item["torn"] for item in document(run("log", "verify", log, "--json"))["segments"] if item["torn"]
     ]
@@ -107,7 +104,7 @@ def test_a_repair_tells_what_it_gave_up_and_where_the_evidence_is(log: Path) -> 
     evidence = [path.name for path in (log / "segments").glob("*.corrupt-*")]
     assert len(evidence) == 2
     assert all(f"  segments/{name}\n" in result.stdout for name in evidence)
-    assert "Given up\n  offsets 5\n  offsets 15\n" in result.stdout
+    assert "Given up\n  offset 5\n  offset 15\n" in result.stdout
     assert "Afterwards: Sound (every record was read).\n" in result.stdout
     assert document(run("log", "inspect", log, "--json"))["kept_aside"] == [
         f"segments/{name}" for name in sorted(evidence)
@@ -120,3 +117,49 @@ def test_a_corrupt_manifest_is_kept_as_evidence(log: Path) -> None:
     (name,) = document(run("log", "repair", log, "--apply", "--json"))["evidence"]
     assert name.startswith("manifest.bin.corrupt-")
     assert (log / name).read_bytes() == corrupt
+
+
+@pytest.mark.parametrize(
+    "command", [["verify", "--deep"], ["inspect", "--deep"], ["repair"], ["repair", "--apply"], ["recover"]]
+)
+def test_a_loss_is_told_once(log: Path, tmp_path: Path, command: list[str]) -> None:
+    """In no line but its own, and what only follows from the damage is not told as another problem."""
+    flip(segment(log, 4), position(1) + 40)
+    segment(log, 8).unlink()
+    target = [tmp_path / "saved"] if command == ["recover"] else []
+    told = run("log", *command, log, *target).stdout
+    assert [told.count(text) for text in ("offset 5\n", "offsets 8 to 11\n", "does not match\n")] == [1, 1, 1]
+    assert "5 to 5" not in told
+    assert "does not list" not in told
+    assert "indexes:" not in told
+
+
+def test_a_lost_segment_may_have_held_more_than_is_known(log: Path, tmp_path: Path) -> None:
+    with Log.open(str(log)) as opened:
+        opened.append([NewRecord(payload(RECORDS))])
+        copytree(log, tmp_path / "copy")
+    segment(tmp_path / "copy", ACTIVE).unlink()
+    verified = run("log", "verify", tmp_path / "copy")
+    assert verified.exit_code == 3
+    assert "Lost\n  offsets 16 to 17\n  whatever was appended from offset 18 on\n" in verified.stdout
+    assert "Lost in all: 2 offsets or more." in verified.stdout
+    recovered = run("log", "recover", tmp_path / "copy", tmp_path / "saved")
+    assert recovered.exit_code == 3
+    assert "Missing\n  offsets 16 to 17\n  whatever was appended from offset 18 on\n" in recovered.stdout
+    assert "The new log has 16 offsets; 2 offsets or more missing." in recovered.stdout
+
+
+def test_a_segment_of_another_log_stops_a_repair(log: Path) -> None:
+    (log / "manifest.bin").unlink()
+    far = 1 << 40
+    segment(log, far).write_bytes(encode_log_header(FileHeader(base_offset=far, created_ts_ms=0)))
+    before = snapshot(log)
+    verified = run("log", "verify", log)
+    assert verified.exit_code == 3
+    assert f"\n  segments/{far:020d}.log: " in verified.stdout
+    assert "Files of another log lie here. Move them away and look again" in verified.stdout
+    assert "A repair would" not in verified.stdout
+    refused = run("log", "repair", log, "--apply")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "move the files of the other log away first" in refused.stderr
+    assert {**snapshot(log), "LOCK": None} == {**before, "LOCK": None}

@@ -53,7 +53,7 @@ def with_header_crc(data: bytes) -> bytes:
 def test_a_wrong_magic_names_the_file_and_the_rest_stays_readable(disk: FaultDisk) -> None:
     change(disk, LOG_0, 0, b"JUNK")
     log = open_log(disk)
-    with pytest.raises(CorruptLog, match="magic b'JUNK.*offsets 0 to 2 are unreadable") as caught:
+    with pytest.raises(CorruptLog, match="magic b'JUNK.*offsets 0 to 2 cannot be read") as caught:
         log.fetch(1)
     assert (caught.value.path, caught.value.position) == (LOG_0, 0)
     assert bytes(log.fetch(4).payload) == b"four"

@@ -215,7 +215,7 @@ def test_a_missing_segment_is_damage_with_its_exact_offsets() -> None:
     assert [bytes(log.fetch(offset).payload) for offset in range(gone)] == contents[:gone]
     assert [bytes(record.payload) for record in log.scan(end)] == contents[end:]
     for offset in (gone, end - 1):
-        with pytest.raises(CorruptLog, match=f"offsets {gone} to {end - 1} are unreadable"):
+        with pytest.raises(CorruptLog, match=f"offsets {gone} to {end - 1} cannot be read"):
             log.fetch(offset)
     with pytest.raises(LogStopped):
         log.append([NewRecord(b"no")])

@@ -87,6 +87,19 @@ def test_an_index_entry_ends_the_search() -> None:
     assert sum(reads) < len(more) // 2
 
 
+@pytest.mark.parametrize("damaged_length", [False, True])
+def test_damage_of_the_record_that_the_index_knows_costs_no_other(damaged_length: bool) -> None:
+    records = [record(offset, b"x" * 50) for offset in range(5)]
+    size = len(records[0])
+    for offset in (1, 2):
+        hurt = with_length(records[offset], 7) if damaged_length else records[offset].replace(b"x", b"y", 1)
+        records[offset] = hurt
+    index = SparseIndex(0)
+    for offset in (0, 2, 4):
+        index.add(offset, offset * size)
+    assert find_resumption(file_of(b"".join(records)), size, 5 * size, 1, 5, index) == (3 * size, 3)
+
+
 def test_a_payload_full_of_heads_costs_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them claims to be long, so that checking each of them would read everything each time."""
     size, count = 64, 20_000

@@ -102,7 +102,7 @@ def test_trap_03_offsets_that_the_manifest_vouched_for_are_neither_resurrected_n
     log = open_log(disk)
     assert [(item.first_offset, item.end_offset) for item in log.damage] == [(1, 3)]
     assert bytes(log.fetch(0).payload) == b"a"
-    with pytest.raises(CorruptLog, match="offsets 1 to 2 are unreadable"):
+    with pytest.raises(CorruptLog, match="offsets 1 to 2 cannot be read"):
         log.fetch(2)
     with pytest.raises(LogStopped, match="offsets 1 to 2 are lost"):
         append(log, b"d")
