@@ -1,0 +1,268 @@
+"""The topics of a data directory, kept durably. docs/formats/data_directory.md shows the files.
+
+A topic is what its topic.json says. Each change replaces that file: on return it survives a power cut, and a
+crash leaves the topic as it was before or after. Ids are never used again, so neither are directories: a new
+topic of an old name cannot meet the old one's files. What is not ours in the directory is reported and left
+alone, and a damaged topic.json stops the opening: going on without the topic would create it anew, empty.
+
+Changes wait for the disk and may come from any thread; lookups never wait.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from uuid import UUID
+
+from barbicel.clock import Clock, wall_clock_ms
+from barbicel.closing import Closing
+from barbicel.codecs.topic_file import MAX_FILE_BYTES, Topic, TopicState, encode_topic
+from barbicel.disk import Disk, Lock, read_file, remove_tree, replace_file
+from barbicel.errors import CorruptFile, DiskError
+from barbicel.gateway.broker.cluster import Cluster, RandomBytes, random_id
+from barbicel.gateway.broker.data_layout import TOPIC_FILE, DataLayout
+from barbicel.gateway.broker.topic_errors import (
+    CatalogueStopped,
+    InvalidPartitions,
+    InvalidTopic,
+    TopicExists,
+    UnknownTopic,
+)
+from barbicel.gateway.broker.topic_names import check_topic_name, collision_key
+from barbicel.gateway.broker.topic_survey import Survey, survey_topics
+
+__all__ = ["MAX_PARTITIONS", "Catalogue", "Topic", "TopicState"]
+
+# Kafka refuses more than this in one request too; each is a directory with open files.
+MAX_PARTITIONS = 10_000
+
+
+class Catalogue(Closing):
+    """Open it with `Catalogue.open`. It holds the lock of the data directory until `close`."""
+
+    def __init__(
+        self, disk: Disk, layout: DataLayout, lock: Lock, cluster: Cluster, clock: Clock, random: RandomBytes
+    ) -> None:
+        self.layout = layout
+        self.cluster = cluster
+        # Paths in the directory of topics that are none of ours.
+        self.strays: tuple[str, ...] = ()
+        self._disk = disk
+        self._lock = lock
+        self._clock = clock
+        self._random = random
+        self._mutex = threading.Lock()
+        self._stopped = False
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[UUID, Topic] = {}
+        self._by_collision_key: dict[str, Topic] = {}
+        self._deleted: dict[UUID, Topic] = {}
+
+    @classmethod
+    def open(
+        cls, disk: Disk, data_dir: str, clock: Clock = wall_clock_ms, random: RandomBytes = os.urandom
+    ) -> Catalogue:
+        """Lock the directory, made if absent, and read what is there.
+
+        Raises LogLocked if a server has it open, CorruptFile with the path of a file that is damaged. The
+        caller finishes what a crash may have cut short: see `deleted`.
+        """
+        layout = DataLayout(data_dir)
+        disk.make_directory(layout.root)
+        lock = disk.lock(layout.lock)
+        try:
+            disk.make_directory(layout.temporaries)
+            cluster = _open_cluster(disk, layout, clock, random)
+            # After cluster.json, which is missed wherever this directory exists.
+            disk.make_directory(layout.topics)
+            catalogue = cls(disk, layout, lock, cluster, clock, random)
+            catalogue._take(survey_topics(disk, layout))
+        except BaseException:
+            lock.release()
+            raise
+        return catalogue
+
+    def close(self) -> None:
+        """Take no more changes, and let the next server in."""
+        with self._mutex:
+            self._stopped = True
+            self._lock.release()
+
+    # --- lookups ------------------------------------------------------------------------------------
+
+    def by_name(self, name: str) -> Topic | None:
+        return self._by_name.get(name)
+
+    def by_id(self, identity: UUID) -> Topic | None:
+        return self._by_id.get(identity)
+
+    def __iter__(self) -> Iterator[Topic]:
+        """The live topics as they are now, in the order of their names."""
+        # The values are copied in one step, another thread cannot come between.
+        return iter(sorted(self._by_name.values(), key=lambda topic: topic.name))
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    @property
+    def deleted(self) -> tuple[Topic, ...]:
+        """Topics that are deleted and whose files are still there: give each to `remove_deleted`.
+
+        After a crash, what the broker keeps elsewhere under such a topic's name (groups) has to go first,
+        unless a live topic has that name: then it went before that one was created.
+        """
+        return tuple(self._deleted.values())
+
+    # --- changes ------------------------------------------------------------------------------------
+
+    def create(self, name: str, partitions: int, settings: Mapping[str, str]) -> Topic:
+        """On return the topic exists, durably. `settings` were checked before."""
+        with self._mutex:
+            self.check_new(name, partitions)
+            topic = Topic(name, self._new_id(), partitions, self._clock(), dict(settings))
+            self._need_running()
+            directory = self.layout.directory(topic)
+            try:
+                self._disk.make_directory(directory)
+                self._write(topic)
+            except DiskError:
+                # Fails if the topic's file is there after all.
+                with suppress(DiskError):
+                    self._disk.remove_directory(directory)
+                raise
+            self._show(topic)
+            return topic
+
+    def check_new(self, name: str, partitions: int) -> None:
+        """Raise what `create` would; for requests that only want to know."""
+        check_topic_name(name)
+        if name in self._by_name:
+            raise TopicExists(f"topic {name!r} already exists")
+        if (other := self._by_collision_key.get(collision_key(name))) is not None:
+            raise InvalidTopic(f"topic {name!r} collides with {other.name!r}: '.' and '_' count as the same")
+        if not 1 <= partitions <= MAX_PARTITIONS:
+            raise InvalidPartitions(f"{partitions} partitions, allowed are 1 to {MAX_PARTITIONS}")
+
+    def delete(self, name: str) -> Topic:
+        """On return the topic is gone, durably. Its files wait for `remove_deleted`."""
+        with self._mutex:
+            topic = replace(self._live(name), state=TopicState.DELETED)
+            self._write(topic)
+            self._deleted[topic.id] = topic
+            del self._by_name[name], self._by_id[topic.id], self._by_collision_key[collision_key(name)]
+            return topic
+
+    def check_partitions(self, name: str, total: int) -> Topic:
+        """Raise what `add_partitions` would; the topic as it is now."""
+        topic = self._live(name)
+        if total <= topic.partitions:
+            raise InvalidPartitions(
+                f"topic {name!r} has {topic.partitions} partitions already, {total} are not more"
+            )
+        if total > MAX_PARTITIONS:
+            raise InvalidPartitions(f"{total} partitions, allowed are 1 to {MAX_PARTITIONS}")
+        return topic
+
+    def add_partitions(self, name: str, total: int) -> Topic:
+        """On return the topic has `total` partitions, durably."""
+        with self._mutex:
+            return self._replace(replace(self.check_partitions(name, total), partitions=total))
+
+    def change_settings(self, name: str, settings: Mapping[str, str]) -> Topic:
+        """On return the topic has these settings and no others, durably. They were checked before."""
+        with self._mutex:
+            return self._replace(replace(self._live(name), settings=dict(settings)))
+
+    def remove_deleted(self, topic: Topic) -> None:
+        """Remove the files of a deleted topic; nobody may have them open. May be called again after a crash.
+
+        Its topic.json goes last: as long as anything is left, it says that the rest is to go too.
+        """
+        if self._deleted.get(topic.id) is None:
+            raise UnknownTopic(f"topic {topic.name!r} with this id is not deleted")
+        directory = self._disk.resolve(self.layout.directory(topic))
+        self._empty(directory)
+        remove_tree(self._disk, directory)
+        with self._mutex:
+            self._deleted.pop(topic.id, None)
+
+    def _empty(self, directory: str) -> None:
+        """Remove everything but the topic's file, durably. Links are removed, not followed."""
+        for entry in self._disk.list(directory):
+            path = f"{directory}/{entry.name}"
+            if entry.is_directory and self._disk.resolve(path) == path:
+                remove_tree(self._disk, path)
+            elif entry.name != TOPIC_FILE:
+                self._disk.unlink(path)
+        self._disk.sync_directory(directory)
+
+    # --- inside -------------------------------------------------------------------------------------
+
+    def _live(self, name: str) -> Topic:
+        try:
+            return self._by_name[name]
+        except KeyError:
+            raise UnknownTopic(f"topic {name!r} does not exist") from None
+
+    def _new_id(self) -> UUID:
+        while (identity := random_id(self._random)) in self._by_id or identity in self._deleted:
+            pass
+        return identity
+
+    def _need_running(self) -> None:
+        if self._stopped:
+            raise CatalogueStopped(
+                "no changes are taken: the directory is closed, or a change failed half-way",
+                path=self.layout.root,
+                hint="see the log for the first error, then restart",
+            )
+
+    def _replace(self, topic: Topic) -> Topic:
+        self._write(topic)
+        self._show(topic)
+        return topic
+
+    def _show(self, topic: Topic) -> None:
+        self._by_name[topic.name] = topic
+        self._by_id[topic.id] = topic
+        self._by_collision_key[collision_key(topic.name)] = topic
+
+    def _write(self, topic: Topic) -> None:
+        """Make it durable. A failure before the rename changed nothing; after it nobody knows: stop."""
+        self._need_running()
+        path, data = self.layout.topic_file(topic), encode_topic(topic)
+        try:
+            replace_file(self._disk, self.layout.new_topic_file, path, [data])
+        except DiskError:
+            self._stopped = self._may_have_happened(path, data)
+            raise
+
+    def _may_have_happened(self, path: str, data: bytes) -> bool:
+        try:
+            return self._disk.exists(path) and read_file(self._disk, path, MAX_FILE_BYTES) == data
+        except DiskError:
+            return True
+
+    def _take(self, survey: Survey) -> None:
+        for topic in survey.live.values():
+            self._show(topic)
+        self._deleted = {topic.id: topic for topic in survey.deleted}
+        self.strays = tuple(survey.strays)
+        for path in survey.leftovers:
+            # Empty, so nothing is lost with it.
+            self._disk.remove_directory(path)
+
+
+def _open_cluster(disk: Disk, layout: DataLayout, clock: Clock, random: RandomBytes) -> Cluster:
+    if disk.exists(layout.cluster_file):
+        return Cluster.open(disk, layout.cluster_file, layout.new_cluster_file)
+    if disk.exists(layout.topics):
+        raise CorruptFile(
+            "this file is missing, though there is a directory of topics beside it",
+            path=layout.cluster_file,
+            hint="restore it: without it producer ids could be given out twice",
+        )
+    return Cluster.create(disk, layout.cluster_file, layout.new_cluster_file, clock=clock, random=random)

@@ -1,0 +1,1 @@
+"""The gateway: protocols, topics, groups and producers."""

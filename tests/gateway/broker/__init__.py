@@ -1,0 +1,1 @@
+"""The broker behind the protocols."""
