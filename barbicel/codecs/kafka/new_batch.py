@@ -1,0 +1,164 @@
+"""New RecordBatch v2 batches: of records, and of the marker that ends a transaction.
+
+Offsets are consecutive from the base offset, and the base timestamp is the first record's; records.py shows
+the bytes of a record.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from barbicel.codecs.kafka.compression import Codec, compress
+from barbicel.codecs.kafka.record_batch import (
+    CONTROL_BIT,
+    LOG_APPEND_TIME_BIT,
+    MAGIC,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    TimestampType,
+    encode_batch,
+)
+from barbicel.codecs.kafka.records import Headers
+
+__all__ = ["ControlType", "NewRecord", "build_batch", "build_control_batch"]
+
+ONE_BYTE = [bytes([number]) for number in range(128)]
+NULL = ONE_BYTE[1]  # the length -1, zig-zagged
+
+CONTROL_VERSION = 0
+CONTROL_KEY = struct.Struct(
+    ">"
+    "h"  # Version
+    "h"  # Type
+)
+END_TRANSACTION_MARKER = struct.Struct(
+    ">"
+    "h"  # Version
+    "i"  # CoordinatorEpoch
+)
+
+
+class NewRecord(NamedTuple):
+    """A record that has no offset yet."""
+
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+class ControlType(IntEnum):
+    """What a control record does to its producer's transaction."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
+def build_batch(
+    records: Sequence[NewRecord],
+    *,
+    base_offset: int = 0,
+    codec: Codec = Codec.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    is_transactional: bool = False,
+    leader_epoch: int = -1,
+) -> bytes:
+    """One batch of all the records, at consecutive offsets. With LogAppendTime all have their latest time.
+
+    ValueError without records or for a number that the format has no room for.
+    """
+    attributes = (
+        codec
+        | (LOG_APPEND_TIME_BIT if timestamp_type is TimestampType.LOG_APPEND_TIME else 0)
+        | (TRANSACTIONAL_BIT if is_transactional else 0)
+    )
+    return _build(
+        records, attributes, base_offset, leader_epoch, (producer_id, producer_epoch, base_sequence)
+    )
+
+
+def build_control_batch(
+    control_type: ControlType,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+) -> bytes:
+    """The marker that ends a producer's transaction: one record, at one offset, that clients never see."""
+    marker = NewRecord(
+        timestamp_ms,
+        CONTROL_KEY.pack(CONTROL_VERSION, control_type),
+        END_TRANSACTION_MARKER.pack(CONTROL_VERSION, coordinator_epoch),
+    )
+    attributes = TRANSACTIONAL_BIT | CONTROL_BIT
+    return _build([marker], attributes, base_offset, leader_epoch, (producer_id, producer_epoch, -1))
+
+
+def _build(
+    records: Sequence[NewRecord],
+    attributes: int,
+    base_offset: int,
+    leader_epoch: int,
+    producer: tuple[int, int, int],
+) -> bytes:
+    if not records:
+        raise ValueError("a record batch needs a record")
+    base_timestamp = records[0].timestamp_ms
+    data = b"".join(_encode_records(records, base_timestamp))
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=0,
+        partition_leader_epoch=leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=attributes,
+        last_offset_delta=len(records) - 1,
+        base_timestamp=base_timestamp,
+        max_timestamp=max(record.timestamp_ms for record in records),
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        base_sequence=producer[2],
+        records_count=len(records),
+    )
+    try:
+        return encode_batch(header, compress(Codec(header.codec), data))
+    except struct.error as problem:
+        raise ValueError(f"a record batch cannot hold this: {problem}") from None
+
+
+def _encode_records(records: Iterable[NewRecord], base_timestamp: int) -> Iterator[bytes]:
+    varint = _encode_varint
+    for delta, (timestamp, key, value, headers) in enumerate(records):
+        pieces = [b"\0", varint(timestamp - base_timestamp), varint(delta)]
+        pieces += (NULL,) if key is None else (varint(len(key)), key)
+        pieces += (NULL,) if value is None else (varint(len(value)), value)
+        pieces.append(varint(len(headers)))
+        for header_key, header_value in headers:
+            pieces += (varint(len(header_key)), header_key)
+            pieces += (NULL,) if header_value is None else (varint(len(header_value)), header_value)
+        record = b"".join(pieces)
+        yield varint(len(record))
+        yield record
+
+
+def _encode_varint(number: int) -> bytes:
+    number = number << 1 if number >= 0 else ~(number << 1)
+    if number < 128:
+        return ONE_BYTE[number]
+    if number >> 64:
+        raise ValueError("a difference of timestamps has more than 64 bits")
+    encoded = bytearray()
+    while number > 127:
+        encoded.append(number & 127 | 128)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)

@@ -1,0 +1,1 @@
+"""Kafka's bytes against other implementations of the same protocol."""
