@@ -31,7 +31,7 @@ class Flusher(Closing):
 
     def _run(self) -> None:
         while not self._closing.wait(self._pause_seconds):
-            # A group that fails is dropped and says so to its next user.
+            # A group that fails is listed in `failures`, and a later round recovers it.
             with suppress(DiskError):
                 self._store.maintain()
 

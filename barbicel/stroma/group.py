@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from barbicel.codecs.stroma_format import (
-    DeltaHeader,
-    Event,
-    encode_delta_header,
-    encode_event,
-    encode_snapshot,
-)
+from barbicel.codecs.stroma_events import DeltaHeader, Event, encode_delta_header, encode_event
+from barbicel.codecs.stroma_snapshot import Snapshot, encode_snapshot
 from barbicel.disk import Disk, File, Replacement, copy_file, replace_file, replace_files
 from barbicel.errors import CorruptGroup, DiskError
-from barbicel.stroma.names import GroupKey, is_hashed, render_full_name
+from barbicel.stroma.clamp import clamp_snapshot
+from barbicel.stroma.names import GroupKey
 from barbicel.stroma.recovery import GroupPlan
+from barbicel.stroma.repair import mend_name
+from barbicel.stroma.state import GroupState
 
 __all__ = ["Group"]
 
@@ -36,6 +34,7 @@ class Group:
         # A delta without a generation is followed by one that has.
         self._generation = max(plan.generation, 1)
         self._pending: list[bytes] = []
+        self._sync_error: DiskError | None = None
         self.key: GroupKey = plan.key
         self.state = plan.state()
         self.snapshot_bytes = plan.snapshot_bytes
@@ -86,10 +85,19 @@ class Group:
             self.unsynced_since_ms = now_ms
 
     def sync(self) -> None:
-        """Make every written event durable. May run beside `write`, which then counts as unsynced again."""
+        """Make every written event durable. May run beside `write`, which then counts as unsynced again.
+
+        A sync that failed is not tried again: the next one would say that all is well.
+        """
+        if self._sync_error is not None:
+            raise self._sync_error
         since, self.unsynced_since_ms = self.unsynced_since_ms, None
         if since is not None and self._delta is not None:
-            self._delta.fdatasync()
+            try:
+                self._delta.fdatasync()
+            except DiskError as error:
+                self.unsynced_since_ms, self._sync_error = since, error
+                raise
 
     def _cut_back(self) -> None:
         """What was written by half is not answered: take it back if that is possible."""
@@ -100,28 +108,38 @@ class Group:
     # --- files --------------------------------------------------------------------------------------
 
     def compact(self, now_ms: int) -> None:
-        """Put a snapshot in the delta's place: on return the whole state survives a power cut.
+        """Put a snapshot in the delta's place: on return the whole state survives a power cut."""
+        self._replace_files(self._snapshot(now_ms), now_ms)
 
-        The snapshot is durable before the new delta replaces the old one, which it voids by its
-        generation; a crash in between finds the snapshot and a void delta.
-        """
-        snapshot = encode_snapshot(
-            self.state.snapshot(
-                created_ts_ms=now_ms,
-                tp_hash=self.key.tp_hash,
-                group_hash=self.key.group_hash,
-                generation=self._generation,
-            )
+    def clamp(self, end_offset: int, now_ms: int) -> None:
+        """Forget what is said about offsets from `end_offset` on: on return that survives a power cut."""
+        snapshot = clamp_snapshot(self._snapshot(now_ms), end_offset)
+        self._replace_files(snapshot, now_ms)
+        self.state = GroupState.of(snapshot)
+
+    def _snapshot(self, now_ms: int) -> Snapshot:
+        return self.state.snapshot(
+            created_ts_ms=now_ms,
+            tp_hash=self.key.tp_hash,
+            group_hash=self.key.group_hash,
+            generation=self._generation,
         )
-        self._write_name()
+
+    def _replace_files(self, snapshot: Snapshot, now_ms: int) -> None:
+        """The snapshot is durable before a new delta replaces the old one, which it voids by its generation.
+
+        A crash in between finds the snapshot and a void delta.
+        """
+        encoded = encode_snapshot(snapshot)
+        mend_name(self._disk, self._files, self.key, now_ms)
         path = self._files.snapshot
-        replace_file(self._disk, self._files.temporary(path), path, [snapshot])
+        replace_file(self._disk, self._files.temporary(path), path, [encoded])
         self._generation += 1
         fresh = self._begin_delta(now_ms)
         self.close()
         self._delta = fresh
-        self._pending = []
-        self.snapshot_bytes = len(snapshot)
+        self._pending, self._sync_error = [], None
+        self.snapshot_bytes = len(encoded)
         self.delta_bytes = self._delta.end
         self.unsynced_since_ms = None
 
@@ -133,12 +151,17 @@ class Group:
     def _open_delta(self, plan: GroupPlan, now_ms: int) -> File:
         if not plan.delta_bytes:
             return self._begin_delta(now_ms)
+        mend_name(self._disk, self._files, self.key, now_ms)
         if plan.torn is not None:
             self._keep_torn(plan, now_ms)
         delta = self._disk.open(self._files.delta, "write")
         if plan.torn is not None:
-            delta.truncate(plan.delta_bytes)
-            delta.fdatasync()
+            try:
+                delta.truncate(plan.delta_bytes)
+                delta.fdatasync()
+            except DiskError:
+                delta.close()
+                raise
         return delta
 
     def _keep_torn(self, plan: GroupPlan, now_ms: int) -> None:
@@ -154,15 +177,8 @@ class Group:
         )
 
     def _begin_delta(self, now_ms: int) -> File:
-        self._write_name()
+        mend_name(self._disk, self._files, self.key, now_ms)
         header = encode_delta_header(DeltaHeader(now_ms, self._generation))
         path = self._files.delta
         replace_files(self._disk, [Replacement(self._files.temporary(path), path, [header])])
         return self._disk.open(path, "write")
-
-    def _write_name(self) -> None:
-        """A hashed file name says nothing: the full one lies beside it, and comes first."""
-        path = self._files.name
-        if is_hashed(self._files.stem) and not self._disk.exists(path):
-            name = render_full_name(self.key).encode("ascii")
-            replace_file(self._disk, self._files.temporary(path), path, [name])

@@ -9,7 +9,16 @@ from urllib.parse import unquote_to_bytes
 
 from barbicel.codecs.stroma_format import hash_name
 
-__all__ = ["GroupKey", "file_stem", "is_hashed", "parse_full_name", "parse_stem", "render_full_name"]
+__all__ = [
+    "MAX_PARTITION",
+    "GroupKey",
+    "file_stem",
+    "is_hashed",
+    "parse_full_name",
+    "parse_stem",
+    "render_full_name",
+    "render_prefix",
+]
 
 MAX_STEM_BYTES = 200
 MAX_PARTITION = (1 << 31) - 1
@@ -40,7 +49,12 @@ def _escape(name: str) -> str:
 
 
 def render_full_name(key: GroupKey) -> str:
-    return f"{_escape(key.topic)}-{key.partition}_{_escape(key.group)}"
+    return f"{render_prefix(key.topic, key.partition)}{_escape(key.group)}"
+
+
+def render_prefix(topic: str, partition: int) -> str:
+    """What the full names of all groups of a partition begin with, and no others do."""
+    return f"{_escape(topic)}-{partition}_"
 
 
 def file_stem(key: GroupKey) -> str:

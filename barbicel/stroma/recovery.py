@@ -9,15 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from barbicel.codecs.stroma_format import (
+from barbicel.codecs.stroma_events import (
     DELTA_HEADER_BYTES,
+    BumpAckedUntil,
+    Commit,
     Event,
-    Snapshot,
+    Reset,
     decode_delta_header,
     decode_events,
-    decode_snapshot,
     find_event,
 )
+from barbicel.codecs.stroma_snapshot import Snapshot, decode_snapshot
 from barbicel.disk import Disk, read_file
 from barbicel.errors import CorruptFile, UnknownVersion
 from barbicel.stroma.layout import GroupFiles
@@ -66,6 +68,15 @@ class GroupPlan:
             state.apply(event)
         return state
 
+    def reaches(self, end_offset: int) -> bool:
+        """Whether the files say anything about offsets from there on.
+
+        Also if a later event takes it back: that one may not be durable, and then the earlier one counts.
+        """
+        if self.snapshot is not None and GroupState.of(self.snapshot).reaches(end_offset):
+            return True
+        return any(_end_of(event) > end_offset for event in self.events)
+
     @property
     def actions(self) -> tuple[str, ...]:
         """What opening or repairing the group would do, a line each, for people."""
@@ -82,6 +93,17 @@ class GroupPlan:
         if self.exists and not self.delta_bytes and self.damage is None:
             lines.append(f"begin a new {self.files.delta}")
         return tuple(lines)
+
+
+def _end_of(event: Event) -> int:
+    """The first offset behind those that the event says something about."""
+    match event:
+        case Reset():
+            return 0
+        case Commit() | BumpAckedUntil():
+            return event.acked_until
+        case _:
+            return event.offset + 1
 
 
 def plan_group(disk: Disk, files: GroupFiles, key: GroupKey) -> GroupPlan:

@@ -6,12 +6,15 @@ is unacked from the first offset of the log on.
 
 from __future__ import annotations
 
-from barbicel.codecs.stroma_format import BumpAckedUntil, DeltaHeader, encode_delta_header, encode_snapshot
-from barbicel.disk import Disk, Replacement, copy_file, replace_files
+from barbicel.codecs.stroma_events import BumpAckedUntil, DeltaHeader, encode_delta_header
+from barbicel.codecs.stroma_snapshot import encode_snapshot
+from barbicel.disk import Disk, Replacement, copy_file, read_file, replace_file, replace_files
+from barbicel.stroma.layout import GroupFiles
+from barbicel.stroma.names import GroupKey, is_hashed, render_full_name
 from barbicel.stroma.recovery import GroupPlan
 from barbicel.stroma.state import GroupState
 
-__all__ = ["rebuild_group", "rebuilt_state"]
+__all__ = ["mend_name", "rebuild_group", "rebuilt_state"]
 
 
 def rebuilt_state(plan: GroupPlan, start_offset: int, *, use_delta: bool = True) -> GroupState:
@@ -51,6 +54,18 @@ def rebuild_group(
     for path, data in ((files.snapshot, encode_snapshot(snapshot)), (files.delta, delta)):
         replace_files(disk, [Replacement(files.temporary(path), path, [data])])
     return state
+
+
+def mend_name(disk: Disk, files: GroupFiles, key: GroupKey, now_ms: int) -> None:
+    """A hashed file name says nothing: on return the full one lies beside it, durably, a wrong one aside."""
+    if not is_hashed(files.stem):
+        return
+    name = render_full_name(key).encode("ascii")
+    if disk.exists(files.name):
+        if read_file(disk, files.name, len(name) + 1) == name:
+            return
+        _keep(disk, files.name, now_ms)
+    replace_file(disk, files.temporary(files.name), files.name, [name])
 
 
 def _keep(disk: Disk, path: str, now_ms: int) -> None:

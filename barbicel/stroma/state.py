@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from barbicel.codecs.stroma_format import (
-    NO_DEADLINE_MS,
+from barbicel.codecs.stroma_events import (
     Ack,
     BumpAckedUntil,
     ClearInflight,
     Commit,
     Event,
-    Inflight,
     MarkInflight,
     Release,
     Reset,
-    Snapshot,
 )
+from barbicel.codecs.stroma_format import NO_DEADLINE_MS
+from barbicel.codecs.stroma_snapshot import Inflight, Snapshot
 from barbicel.stroma.deadlines import Deadlines
 from barbicel.stroma.ranges import Range, RangeSet
 
@@ -134,6 +133,13 @@ class GroupState:
     def available(self, from_offset: int, end_offset: int) -> Iterator[Range]:
         """What is neither acked nor inflight between the two, without walking what is."""
         return self._taken.gaps(max(from_offset, self.acked_until), end_offset)
+
+    def reaches(self, end_offset: int) -> bool:
+        """Whether it says anything about offsets from there on."""
+        last = self.acked.last
+        if self.acked_until > end_offset or (last is not None and last.end > end_offset):
+            return True
+        return any(offset >= end_offset for table in (self.inflight, self.releases) for offset in table)
 
     def lag(self, end_offset: int) -> int:
         """How many offsets below the end are not acked."""

@@ -6,12 +6,13 @@ many of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from barbicel.codecs.keratin_record import Record
-from barbicel.codecs.stroma_format import NO_DEADLINE_MS, BumpAckedUntil, MarkInflight
-from barbicel.codecs.stroma_format import Ack as AckEvent
+from barbicel.codecs.stroma_events import Ack as AckEvent
+from barbicel.codecs.stroma_events import BumpAckedUntil, MarkInflight
+from barbicel.codecs.stroma_format import NO_DEADLINE_MS
 from barbicel.errors import OffsetOutOfRange, OffsetsLost
 from barbicel.keratin import Ack, Appended, Log, NewRecord
 from barbicel.stroma.names import GroupKey
@@ -48,6 +49,18 @@ class Storage:
         self._logs = logs
         self.groups = groups
 
+    def open_partition(self, topic: str, partition: int) -> list[GroupKey]:
+        """Call it once a log was opened, before anything is appended; returns the groups that it changed.
+
+        A power cut may have taken messages that groups have acked. On return no group says anything about
+        offsets that the log is about to use again, and that is durable. Raises what `GroupStore.clamp`
+        raises; then nothing may be appended.
+        """
+        log = self._logs(topic, partition)
+        if log.damage:
+            return []  # it takes no appends, and where it ends is known only after its repair
+        return self.groups.clamp(topic, partition, log.end_offset)
+
     def append_batch(
         self, topic: str, partition: int, records: Sequence[NewRecord], ack: Ack = Ack.AFTER_FSYNC
     ) -> Appended:
@@ -69,24 +82,17 @@ class Storage:
         state = self.groups.state(key)
         start = max(from_offset, log.start_offset, state.acked_until)
         found: list[Available] = []
-        left, total_bytes, last_position = max_offsets, 0, -1
-        for gap in state.available(start, log.end_offset):
-            while gap.start < gap.end and left > 0:
-                record, lost_end = _fetch(log, gap.start)
-                if record is None:
-                    gap = Range(lost_end, gap.end)
-                    continue
-                if record.offset != last_position:
-                    total_bytes += record.size
-                    last_position = record.offset
-                if found and max_bytes is not None and total_bytes > max_bytes:
-                    return found
-                offsets = Range(gap.start, min(gap.end, record.end_offset, gap.start + left))
-                found.append(Available(record, offsets))
-                left -= offsets.end - offsets.start
-                gap = Range(offsets.end, gap.end)
-            if left <= 0:
+        left, total_bytes = max_offsets, 0
+        parts = _cut_at_records(log, state.available(start, log.end_offset))
+        while left > 0 and (part := next(parts, None)) is not None:
+            record, offsets = part
+            if not found or record is not found[-1].record:
+                total_bytes += record.size
+            if found and max_bytes is not None and total_bytes > max_bytes:
                 break
+            wanted = Range(offsets.start, min(offsets.end, offsets.start + left))
+            found.append(Available(record, wanted))
+            left -= wanted.end - wanted.start
         return found
 
     def mark_inflight(self, key: GroupKey, offsets: Iterable[int], deadline_ms: int = NO_DEADLINE_MS) -> None:
@@ -124,6 +130,21 @@ class Storage:
         """Write what was recorded. Raises the first group's error if one could not be written."""
         for error in self.groups.commit().values():
             raise error
+
+
+def _cut_at_records(log: Log, gaps: Iterable[Range]) -> Iterator[Available]:
+    """The stretches, cut where records end; each record is fetched once. What is lost is passed over."""
+    record, lost_end = None, 0
+    for start, end in gaps:
+        start = max(start, lost_end)
+        while start < end:
+            if record is None or start >= record.end_offset:
+                record, lost_end = _fetch(log, start)
+            if record is None:
+                start = lost_end
+                continue
+            yield Available(record, Range(start, min(end, record.end_offset)))
+            start = record.end_offset
 
 
 def _fetch(log: Log, offset: int) -> tuple[Record | None, int]:

@@ -1,38 +1,35 @@
 """All groups of a data directory: loaded when used, written once a turn, synced and evicted in time.
 
 The order of a turn: events are recorded in as many groups as need be, `commit` writes each group's with
-one write(2), then they may be answered. `maintain` syncs what is due, replaces long deltas by snapshots
-and lets go of what nobody uses. One lock guards it all; a sync runs without it.
+one write(2), then they may be answered. `maintain` syncs what is due, replaces long deltas by snapshots,
+recovers what has failed and lets go of what nobody uses. One lock guards it all; a sync runs without it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
 from typing import NamedTuple
 
 from barbicel.clock import Clock, wall_clock_ms
 from barbicel.closing import Closing
-from barbicel.codecs.stroma_format import NO_DEADLINE_MS, Event, Inflight, Release
-from barbicel.disk import Disk, RealDisk, read_file
+from barbicel.codecs.stroma_events import Event, Release
+from barbicel.codecs.stroma_format import NO_DEADLINE_MS
+from barbicel.codecs.stroma_snapshot import Inflight
+from barbicel.disk import Disk, RealDisk
 from barbicel.errors import BarbicelError, DiskError, LogClosed
-from barbicel.stroma.deadlines import Deadlines
+from barbicel.stroma.deletion import delete_files
+from barbicel.stroma.directory import list_groups, list_groups_of
+from barbicel.stroma.failures import RETRY_MS
 from barbicel.stroma.group import Group
 from barbicel.stroma.layout import StoreLayout
-from barbicel.stroma.names import GroupKey, file_stem, is_hashed, parse_full_name, parse_stem
-from barbicel.stroma.recovery import plan_group
+from barbicel.stroma.names import GroupKey
+from barbicel.stroma.open_groups import OpenGroups
 from barbicel.stroma.settings import StoreSettings, SyncPolicy
 from barbicel.stroma.state import GroupState
 
-__all__ = ["Expired", "GroupStore", "list_groups"]
-
-# Kafka's longest group and topic names, every byte escaped.
-MAX_NAME_BYTES = 1 << 18
-# A group whose deadline has come and that cannot be read is tried again after this time.
-RETRY_MS = 1000
+__all__ = ["Expired", "GroupStore"]
 
 
 class Expired(NamedTuple):
@@ -52,22 +49,9 @@ class GroupStore(Closing):
         self._settings = settings
         self._clock = clock
         self._mutex = threading.RLock()
-        # A sync that ran without the mutex has ended.
-        self._unpinned = threading.Condition(self._mutex)
+        self._groups = OpenGroups(disk, layout, settings, clock, threading.Condition(self._mutex))
         self._lock = disk.lock(layout.lock)
         self._is_closed = False
-        # The least recently used first.
-        self._open: OrderedDict[GroupKey, Group] = OrderedDict()
-        self._unwritten: dict[GroupKey, Group] = {}
-        # Written and not synced, the longest waiting first.
-        self._unsynced: OrderedDict[GroupKey, Group] = OrderedDict()
-        # Groups whose last sync or write failed: their state goes to a fresh file before it counts.
-        self._failed: set[GroupKey] = set()
-        # Failures that took recorded events with them, to be told by the next commit.
-        self._untold: dict[GroupKey, BarbicelError] = {}
-        # The earliest deadline of every group that has one, in memory or not.
-        self._hints: dict[GroupKey, int] = {}
-        self._deadlines: Deadlines[GroupKey] = Deadlines(self._hints.get)
 
     @classmethod
     def open(
@@ -97,27 +81,49 @@ class GroupStore(Closing):
     def exists(self, key: GroupKey) -> bool:
         with self._mutex:
             files = self._layout.files(key)
-            return key in self._unwritten or any(map(self._disk.exists, (files.delta, files.snapshot)))
+            has_files = self._disk.exists(files.delta) or self._disk.exists(files.snapshot)
+            return has_files or self._groups.is_unwritten(key)
 
     def groups(self) -> Iterator[GroupKey]:
         """Every group in the directory."""
         return list_groups(self._disk, self._layout)
 
     def delete(self, key: GroupKey) -> None:
-        """Forget the group: on return it is gone, durably."""
+        """Forget the group: on return it is gone, durably. A crash leaves it as it was, or empty."""
         with self._mutex:
             self._check_open()
-            group = self._settled(key)
+            group = self._groups.settled(key)
             if group is not None:
-                self._drop(group)
-            self._failed.discard(key)
-            self._set_hint(key, NO_DEADLINE_MS)
-            files = self._layout.files(key)
-            # The delta first: a crash in between leaves an older state, which means redelivery.
-            for path in (files.delta, files.snapshot, files.name):
-                if self._disk.exists(path):
-                    self._disk.unlink(path)
+                self._groups.drop(group)
+            delete_files(self._disk, self._layout.files(key), self._clock())
+            self._groups.failed.discard(key)
+            self._groups.hints.set(key, NO_DEADLINE_MS)
+
+    def clamp(self, topic: str, partition: int, end_offset: int) -> list[GroupKey]:
+        """Forget, durably, what groups say about offsets from the log's end on; returns those groups.
+
+        For whoever opens a log: a power cut may have taken messages whose acks are durable, and their
+        offsets are about to be used again. Raises the first error after the rest; then nothing may be
+        appended, because a group may still take new messages for acked.
+        """
+        clamped: list[GroupKey] = []
+
+        def clamp(key: GroupKey) -> None:
+            if self._groups.clamp(key, end_offset):
+                clamped.append(key)
+
+        with self._mutex:
+            self._check_open()
+            # A clamp that was interrupted may have renamed a snapshot and gone no further.
             self._disk.sync_directory(self._layout.root)
+            errors = _errors_of(clamp, self._keys_of(topic, partition))
+        if errors:
+            raise errors[0]
+        return clamped
+
+    def _keys_of(self, topic: str, partition: int) -> list[GroupKey]:
+        in_memory = (key for key in self._groups if key[:2] == (topic, partition))
+        return sorted({*in_memory, *list_groups_of(self._disk, self._layout, topic, partition)})
 
     # --- events -------------------------------------------------------------------------------------
 
@@ -130,8 +136,7 @@ class GroupStore(Closing):
         with self._mutex:
             group = self._group(key)
             group.record(events)
-            if group.has_pending:
-                self._unwritten[key] = group
+            self._groups.note_recorded(group)
             return group.state
 
     def commit(self) -> dict[GroupKey, BarbicelError]:
@@ -140,8 +145,9 @@ class GroupStore(Closing):
         With SyncPolicy.ALWAYS it is durable too. A failed group is read from its files when next used.
         """
         with self._mutex:
-            self._write_all()
-            failures, self._untold = self._untold, {}
+            self._check_open()
+            self._groups.write_all()
+            failures, self._groups.untold = self._groups.untold, {}
             return failures
 
     def sync(self, keys: Iterable[GroupKey]) -> None:
@@ -150,51 +156,24 @@ class GroupStore(Closing):
         What fails for other groups is told by the next `commit`.
         """
         with self._mutex:
-            self._write_all()
+            self._check_open()
+            groups, untold = self._groups, self._groups.untold
+            groups.write_all()
             for key in keys:
-                if key in self._untold:
-                    raise self._untold.pop(key)
-                group = self._settled(key)
-                if group is not None:
-                    self._sync(group)
-                elif key in self._failed:
-                    self._group(key)  # which puts its state into fresh files, durably
-                if key in self._untold:
-                    raise self._untold.pop(key)
-
-    def _write_all(self) -> None:
-        self._check_open()
-        for group in list(self._unwritten.values()):
-            self._write(group)
-
-    def _write(self, group: Group) -> None:
-        key = group.key
-        self._unwritten.pop(key, None)
-        try:
-            group.write(self._clock())
-            self._set_hint(key, group.state.next_expiry_ms())
-            self._unsynced.setdefault(key, group)
-            if self._settings.sync_policy is SyncPolicy.ALWAYS:
-                self._unsynced.pop(key)
-                group.sync()
-        except DiskError as error:
-            self._untold[key] = error
-            self._fail(group, error)
-
-    def _sync(self, group: Group) -> None:
-        self._unsynced.pop(group.key, None)
-        try:
-            group.sync()
-        except DiskError as error:
-            self._fail(group, error)
-            raise
+                if key in untold:
+                    raise untold.pop(key)
+                if key in groups.failed:
+                    groups.heal(key)
+                groups.sync_settled(key)
+                if key in untold:
+                    raise untold.pop(key)
 
     # --- deadlines ----------------------------------------------------------------------------------
 
     def next_deadline_ms(self) -> int | None:
         """The earliest deadline of all groups."""
         with self._mutex:
-            return self._deadlines.next_ms()
+            return self._groups.hints.next_ms()
 
     def pop_expired(self, now_ms: int, limit: int = 10_000) -> list[Expired]:
         """Release what is inflight beyond its deadline; safe to hand out again after `commit`.
@@ -203,16 +182,16 @@ class GroupStore(Closing):
         """
         expired: list[Expired] = []
         with self._mutex:
-            while len(expired) < limit and (key := self._deadlines.pop(now_ms)) is not None:
-                del self._hints[key]
+            hints = self._groups.hints
+            while len(expired) < limit and (key := hints.pop(now_ms)) is not None:
                 try:
                     state = self.state(key)
                 except BarbicelError:
-                    self._set_hint(key, now_ms + RETRY_MS)
+                    hints.set(key, now_ms + RETRY_MS)
                     continue
                 found = state.expired(now_ms)[: limit - len(expired)]
                 self.record(key, [Release(offset, entry.epoch) for offset, entry in found])
-                self._set_hint(key, state.next_expiry_ms())
+                hints.set(key, state.next_expiry_ms())
                 expired += [Expired(key, offset, entry) for offset, entry in found]
         return expired
 
@@ -224,176 +203,76 @@ class GroupStore(Closing):
         """
         for key in self.groups():
             with self._mutex, suppress(BarbicelError):
-                if key not in self._open:
-                    self._read_hint(key)
+                if key not in self._groups:
+                    self._groups.read_hint(key)
             yield key
-
-    def _read_hint(self, key: GroupKey) -> None:
-        """The deadline that the group's files tell of. Raises BarbicelError if they do not."""
-        plan = plan_group(self._disk, self._layout.files(key), key)
-        if plan.damage is None:
-            self._set_hint(key, plan.state().next_expiry_ms())
-
-    def _set_hint(self, key: GroupKey, deadline_ms: int) -> None:
-        if deadline_ms == NO_DEADLINE_MS:
-            self._hints.pop(key, None)
-        elif self._hints.get(key) != deadline_ms:
-            self._hints[key] = deadline_ms
-            self._deadlines.add(deadline_ms, key, len(self._hints))
 
     # --- maintenance --------------------------------------------------------------------------------
 
     @property
     def sync_lag_ms(self) -> int:
-        """For how long the oldest written event has been waiting for its sync."""
+        """For how long the oldest written event has been waiting to become durable, failed groups too."""
         with self._mutex:
-            waiting = (group.unsynced_since_ms for group in self._unsynced.values())
-            since_ms = next((since for since in waiting if since is not None), None)
+            since_ms = self._groups.unsynced_since_ms()
             return 0 if since_ms is None else max(0, self._clock() - since_ms)
 
     @property
+    def failures(self) -> dict[GroupKey, BarbicelError]:
+        """The groups whose last write or sync failed and that have not recovered yet, each with its error."""
+        with self._mutex:
+            return self._groups.failed.errors
+
+    @property
     def open_groups(self) -> int:
-        return len(self._open)
+        return len(self._groups)
 
     def maintain(self) -> None:
-        """Sync what is due, compact what has grown, evict what is idle. Called again and again.
+        """Sync what is due, recover what failed, compact what has grown, evict what is idle.
 
-        May raise the DiskError of one group; the next call goes on with the others.
+        Called again and again. May raise the DiskError of one group; the next call goes on with the others.
         """
         if self._settings.sync_policy is SyncPolicy.INTERVAL:
             while (group := self._pin_next_due()) is not None:
                 self._sync_pinned(group)
+        self._heal_due()
         with self._mutex:
-            for group in [group for group in self._open.values() if self._is_long(group)]:
-                if not group.pins and self._open.get(group.key) is group:
-                    self._compact(group)
-            self._evict_idle()
-            self._evict_surplus()
+            self._groups.compact_long()
+            self._groups.evict_idle()
+            self._groups.evict_surplus()
 
     def _pin_next_due(self) -> Group | None:
         with self._mutex:
-            while self._unsynced:
-                key, group = next(iter(self._unsynced.items()))
-                if group.unsynced_since_ms is None:  # another sync took it along
-                    del self._unsynced[key]
-                    continue
-                waited_ms = self._clock() - group.unsynced_since_ms
-                # Half, so that the next round is not too late; a clock that was set back says nothing.
-                if 0 <= waited_ms < self._settings.sync_interval_ms // 2:
-                    return None
-                del self._unsynced[key]
-                group.pins += 1
-                return group
-            return None
+            return self._groups.pin_next_due()
 
     def _sync_pinned(self, group: Group) -> None:
+        failure: DiskError | None = None
         try:
             group.sync()  # without the mutex: others go on writing meanwhile
         except DiskError as error:
-            with self._mutex:
-                self._fail(group, error)
+            failure = error
         finally:
             with self._mutex:
-                group.pins -= 1
-                if not group.pins and self._open.get(group.key) is not group:
-                    group.close()  # it was dropped meanwhile
-                self._unpinned.notify_all()
+                self._groups.unpin(group, failure)
 
-    def _is_long(self, group: Group) -> bool:
-        settings = self._settings
-        return group.delta_bytes > settings.compact_bytes or (
-            group.delta_bytes > settings.compact_min_bytes
-            and group.delta_bytes > settings.compact_ratio * group.snapshot_bytes
-        )
+    def _heal_due(self) -> None:
+        with self._mutex:
+            due = [] if self._is_closed else self._groups.failed.due(self._clock())
+        for key in due:
+            # One at a time, so that others get their turn in between. What fails again stays failed.
+            with self._mutex, suppress(BarbicelError):
+                if key in self._groups.failed:
+                    self._groups.heal(key)
 
     def compact(self, key: GroupKey) -> None:
         """Put a snapshot in the place of the group's delta now. Raises DiskError."""
         with self._mutex:
-            self._compact(self._settled(key) or self._group(key))
-
-    def _compact(self, group: Group) -> None:
-        try:
-            group.compact(self._clock())
-        except DiskError as error:
-            self._fail(group, error)
-            raise
-        self._unwritten.pop(group.key, None)
-        self._unsynced.pop(group.key, None)
-        self._set_hint(group.key, group.state.next_expiry_ms())
-
-    def _evict_idle(self) -> None:
-        idle_since_ms = self._clock() - self._settings.idle_ms
-        for group in list(self._open.values()):
-            if group.last_used_ms > idle_since_ms:
-                return
-            self._evict(group)
-
-    def _evict_surplus(self, *, keep: Group | None = None) -> None:
-        surplus = len(self._open) - self._settings.max_open_groups
-        if surplus > 0:
-            free = (group for group in self._open.values() if group is not keep and not group.pins)
-            for group in list(islice(free, surplus)):
-                if group.has_pending:
-                    self._write(group)  # before its turn has ended, which does no harm
-                self._evict(group)
-
-    def _evict(self, group: Group) -> None:
-        """Back to its files, durably; one that is in use, or whose events are not written, stays."""
-        if group.is_idle:
-            with suppress(DiskError):  # then it has failed, and is gone all the same
-                self._sync(group)
-                self._drop(group)
+            self._groups.compact(self._groups.settled(key) or self._group(key))
 
     # --- inside -------------------------------------------------------------------------------------
 
     def _group(self, key: GroupKey) -> Group:
         self._check_open()
-        group = self._open.get(key)
-        if group is None:
-            group = self._load(key)
-        self._open.move_to_end(key)
-        group.last_used_ms = self._clock()
-        return group
-
-    def _load(self, key: GroupKey) -> Group:
-        plan = plan_group(self._disk, self._layout.files(key), key)
-        group = self._open[key] = Group(self._disk, plan, self._clock())
-        if key in self._failed and plan.exists:
-            # The page cache may show events that never reached the disk: write them to a fresh file.
-            self._compact(group)
-        self._failed.discard(key)
-        if group.unsynced_since_ms is not None:
-            self._unsynced[key] = group
-        self._set_hint(key, group.state.next_expiry_ms())
-        self._evict_surplus(keep=group)
-        return group
-
-    def _settled(self, key: GroupKey) -> Group | None:
-        """The group if it is open, once no sync of it is under way any more."""
-        while (group := self._open.get(key)) is not None and group.pins:
-            self._unpinned.wait()
-        return group
-
-    def _fail(self, group: Group, error: BarbicelError) -> None:
-        """The group's state is what its files say, from its next use on."""
-        key = group.key
-        if self._open.get(key) is not group:
-            return  # another one has taken its place
-        if group.has_pending and key not in self._untold and key in self._unwritten:
-            self._untold[key] = error
-        self._failed.add(key)
-        self._drop(group)
-        self._hints.pop(key, None)
-        try:
-            self._read_hint(key)
-        except BarbicelError:
-            self._set_hint(key, self._clock() + RETRY_MS)
-
-    def _drop(self, group: Group) -> None:
-        for table in (self._open, self._unwritten, self._unsynced):
-            table.pop(group.key, None)
-        if not group.pins:
-            group.close()
+        return self._groups.get(key)
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -405,37 +284,21 @@ class GroupStore(Closing):
             if self._is_closed:
                 return
             errors: list[BarbicelError] = list(self.commit().values())
-            for key in list(self._open):
-                group = self._settled(key)
-                if group is not None:
-                    try:
-                        self._sync(group)
-                    except DiskError as error:
-                        errors.append(error)
-            for group in list(self._open.values()):
-                self._drop(group)
+            errors += _errors_of(self._groups.heal, self._groups.failed.in_doubt)
+            errors += _errors_of(self._groups.sync_settled, self._groups)
+            self._groups.drop_all()
             self._is_closed = True
             self._lock.release()
             if errors:
                 raise errors[0]
 
 
-def list_groups(disk: Disk, layout: StoreLayout) -> Iterator[GroupKey]:
-    """Every group in a directory; names that are no group's are passed over."""
-    seen: set[str] = set()
-    for entry in disk.list(layout.root):
-        stem, dot, suffix = entry.name.rpartition(".")
-        if not dot or suffix not in ("snap", "delta") or stem in seen or entry.is_directory:
-            continue
-        seen.add(stem)
-        key = _hashed_key(disk, layout, stem) if is_hashed(stem) else parse_stem(stem)
-        if key is not None:
-            yield key
-
-
-def _hashed_key(disk: Disk, layout: StoreLayout, stem: str) -> GroupKey | None:
-    path = f"{layout.root}/{stem}.name"
-    if not disk.exists(path):
-        return None
-    key = parse_full_name(read_file(disk, path, MAX_NAME_BYTES).decode("ascii", "replace"))
-    return key if key is not None and file_stem(key) == stem else None
+def _errors_of(run: Callable[[GroupKey], None], keys: Iterable[GroupKey]) -> list[BarbicelError]:
+    """Run it for every key, whatever happens to the others."""
+    errors: list[BarbicelError] = []
+    for key in keys:
+        try:
+            run(key)
+        except BarbicelError as error:
+            errors.append(error)
+    return errors

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Literal
 
-from barbicel.codecs.stroma_format import MarkInflight
+from barbicel.codecs.stroma_events import MarkInflight
 from barbicel.stroma.state import GroupState
 from bench.report import Measurement, Target, compare
 from bench.rounds import interleave

@@ -10,14 +10,9 @@ from contextlib import contextmanager
 
 from crc32c import crc32c
 
-from barbicel.codecs.stroma_format import (
-    CRC,
-    DELTA_HEADER_BYTES,
-    EVENT_HEAD,
-    SNAP_HEADER_BYTES,
-    SNAP_INFLIGHT,
-    SNAP_RANGE,
-)
+from barbicel.codecs.stroma_events import DELTA_HEADER_BYTES, EVENT_HEAD
+from barbicel.codecs.stroma_format import CRC
+from barbicel.codecs.stroma_snapshot import SNAP_HEADER_BYTES, SNAP_INFLIGHT, SNAP_RANGE
 
 __all__ = ["BareFiles", "read_delta_bare", "read_snapshot_bare"]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 
-from barbicel.codecs.stroma_format import DeltaHeader, MarkInflight, encode_delta_header, encode_event
+from barbicel.codecs.stroma_events import DeltaHeader, MarkInflight, encode_delta_header, encode_event
 from barbicel.stroma.layout import StoreLayout
 from barbicel.stroma.names import GroupKey
 from barbicel.stroma.store import GroupStore

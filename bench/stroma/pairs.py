@@ -12,13 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from barbicel.clock import wall_clock_ms
-from barbicel.codecs.stroma_format import (
-    Ack,
-    DeltaHeader,
-    MarkInflight,
-    encode_delta_header,
-    encode_event,
-)
+from barbicel.codecs.stroma_events import Ack, DeltaHeader, MarkInflight, encode_delta_header, encode_event
 from barbicel.stroma.flusher import Flusher
 from barbicel.stroma.layout import StoreLayout
 from barbicel.stroma.names import GroupKey

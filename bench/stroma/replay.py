@@ -8,18 +8,16 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from barbicel.codecs.stroma_format import (
+from barbicel.codecs.stroma_events import (
     DELTA_HEADER_BYTES,
     Ack,
     DeltaHeader,
     Event,
-    Inflight,
     MarkInflight,
-    Snapshot,
     encode_delta_header,
     encode_event,
-    encode_snapshot,
 )
+from barbicel.codecs.stroma_snapshot import Inflight, Snapshot, encode_snapshot
 from barbicel.stroma.layout import GroupFiles, StoreLayout
 from barbicel.stroma.names import GroupKey
 from barbicel.stroma.settings import StoreSettings

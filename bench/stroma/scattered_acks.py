@@ -9,7 +9,7 @@ import time
 from array import array
 from typing import NamedTuple
 
-from barbicel.codecs.stroma_format import Ack
+from barbicel.codecs.stroma_events import Ack
 from barbicel.stroma.state import GroupState
 from bench.process import read_status
 

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barbicel.codecs import stroma_format as fmt
-from barbicel.codecs.stroma_format import (
-    NO_DEADLINE_MS,
+from barbicel.codecs import stroma_events as fmt
+from barbicel.codecs.stroma_events import (
     Ack,
     BumpAckedUntil,
     ClearInflight,
@@ -28,6 +27,7 @@ from barbicel.codecs.stroma_format import (
     Release,
     Reset,
 )
+from barbicel.codecs.stroma_format import MAX_OFFSET, NO_DEADLINE_MS
 from barbicel.errors import CorruptFile, UnknownVersion
 from tests.golden import load, names
 from tests.golden.crc32c_bitwise import crc32c as crc32c_bitwise
@@ -341,7 +341,7 @@ def test_empty_metadata_is_not_null() -> None:
 
 u32 = st.integers(0, U32_MAX)
 u64 = st.integers(0, U64_MAX)
-offsets = st.integers(0, fmt.MAX_OFFSET)
+offsets = st.integers(0, MAX_OFFSET)
 # Half of the metadata is full of things that begin like events.
 metadata = st.one_of(
     st.none(),
@@ -430,7 +430,7 @@ def test_garbage_is_no_header(size: int, tail: bytes) -> None:
         fmt.decode_delta_header(data)
 
 
-@pytest.mark.parametrize("offset", [-1, fmt.MAX_OFFSET + 1, U64_MAX])
+@pytest.mark.parametrize("offset", [-1, MAX_OFFSET + 1, U64_MAX])
 def test_offset_that_no_log_has_is_refused(offset: int) -> None:
     for event in (Ack(offset), Commit(offset, None, None), MarkInflight(offset, 0, 0)):
         with pytest.raises(ValueError, match="an offset is 0 to"):

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barbicel.codecs import stroma_format as fmt
-from barbicel.codecs.stroma_format import NO_DEADLINE_MS, Inflight, Snapshot
+from barbicel.codecs import stroma_snapshot as fmt
+from barbicel.codecs.stroma_format import CRC, NO_DEADLINE_MS, hash_name
+from barbicel.codecs.stroma_snapshot import Inflight, Snapshot
 from barbicel.errors import CorruptFile, UnknownVersion
 from tests.golden import load, names
 from tests.golden.crc32c_bitwise import crc32c as crc32c_bitwise
@@ -98,7 +99,7 @@ def reseal(snapshot: bytes) -> bytes:
     ("size", "expected"),
     [
         (fmt.SNAP_HEADER_BYTES, 76),
-        (fmt.SNAP_COUNTS.size + fmt.SNAP_HINT.size + fmt.CRC.size, 28),
+        (fmt.SNAP_COUNTS.size + fmt.SNAP_HINT.size + CRC.size, 28),
         (fmt.SNAP_INFLIGHT.size, 24),
         (fmt.SNAP_EXTENSION.size, 16),
         (fmt.SNAP_RANGE.size, 16),
@@ -118,10 +119,10 @@ def test_every_golden_snapshot_is_used() -> None:
 
 
 def test_name_hashes() -> None:
-    assert fmt.hash_name("orders-3") == ORDERS_3
-    assert fmt.hash_name("billing") == BILLING
+    assert hash_name("orders-3") == ORDERS_3
+    assert hash_name("billing") == BILLING
     # The first half of the well-known SHA-256 of nothing.
-    assert fmt.hash_name("") == 0xE3B0C44298FC1C14
+    assert hash_name("") == 0xE3B0C44298FC1C14
 
 
 @pytest.mark.parametrize("name", SNAPSHOTS)

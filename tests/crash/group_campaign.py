@@ -11,10 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
-from barbicel.codecs.stroma_format import NO_DEADLINE_MS, Event, Release
+from barbicel.codecs.stroma_events import Event, Release
+from barbicel.codecs.stroma_format import NO_DEADLINE_MS
+from barbicel.codecs.stroma_snapshot import Inflight
 from barbicel.stroma import GroupKey, GroupStore, StoreSettings, SyncPolicy
 from tests.crash.promises import BrokenPromise
-from tests.stroma.builders import KEY, LONG_KEY, OTHER, ROOT, random_event, view_on
+from tests.stroma.builders import KEY, LONG_KEY, OFFSETS, OTHER, ROOT, random_event, view_on
 from tests.stroma.model import EMPTY, PlainGroup, PromisedGroup, View, view_of
 from tests.support.fault_disk import FaultDisk
 from tests.support.faults import Call, PowerCut
@@ -57,9 +59,10 @@ class GroupCampaign:
         self._now_ms = 1_000_000
         self._policy = list(SyncPolicy)[self.seed % len(SyncPolicy)]
         self._promised = {key: PromisedGroup() for key in KEYS}
-        # Every state that a group was in since it was made: a crash while it is deleted may show any.
-        self._ever: dict[GroupKey, list[View]] = {key: [EMPTY] for key in KEYS}
+        # A crash while it is deleted may show it empty.
         self._deleting: GroupKey | None = None
+        # What is being released because it has expired: a crash then may show any part of that.
+        self._expiring: dict[GroupKey, list[tuple[int, Inflight]]] = {}
         self._store: GroupStore | None = None
 
     def run(self) -> None:
@@ -88,15 +91,23 @@ class GroupCampaign:
     def _step(self, store: GroupStore) -> None:
         self._now_ms += self._work.randrange(60)
         step = self._work.choices(
-            (self._turn, self._sync, self._maintain, self._compact, self._expire, self._delete, self._reopen),
-            weights=(20, 4, 6, 2, 3, 1, 1),
+            (
+                self._turn,
+                self._sync,
+                self._maintain,
+                self._compact,
+                self._expire,
+                self._clamp,
+                self._delete,
+                self._reopen,
+            ),
+            weights=(20, 4, 6, 2, 3, 2, 1, 1),
         )[0]
         step(store)
 
     def _record(self, key: GroupKey, events: list[Event]) -> None:
         for event in events:
             self._promised[key].record(event)
-            self._ever[key].append(self._promised[key].views[-1])
 
     def _turn(self, store: GroupStore) -> None:
         """Events in a group or several, the turn's end most of the time, and a look at the files."""
@@ -140,20 +151,37 @@ class GroupCampaign:
 
     def _expire(self, store: GroupStore) -> None:
         self._commit(store)
-        due = sorted(
-            (key, *held) for key, group in self._promised.items() for held in group.live.expired(self._now_ms)
-        )
+        self._expiring = {key: group.live.expired(self._now_ms) for key, group in self._promised.items()}
+        due = sorted((key, *held) for key, expiring in self._expiring.items() for held in expiring)
         found = store.pop_expired(self._now_ms)
+        self._expiring = {}
         for key, offset, inflight in found:
             self._record(key, [Release(offset, inflight.epoch)])
         if sorted(tuple(item) for item in found) != due:
             raise BrokenPromise(f"expired are {due}, found were {found}")
 
+    def _clamp(self, store: GroupStore) -> None:
+        """A log ends somewhere: from then on no crash may show anything beyond."""
+        topic, partition, _ = self._work.choice(KEYS)
+        end = self._work.randrange(OFFSETS)
+        groups = {key: group for key, group in self._promised.items() if key[:2] == (topic, partition)}
+        reaching = {key for key, group in groups.items() if group.reaches(end)}
+        for key in reaching:
+            groups[key].clamp(end)
+        found = store.clamp(topic, partition, end)
+        if not reaching <= set(found) <= set(groups):
+            raise BrokenPromise(f"beyond {end} reach {reaching}, clamped were {found}")
+        for key, group in groups.items():
+            if key in found:
+                group.note_compacted()
+            else:
+                group.note_below(end)
+
     def _delete(self, store: GroupStore) -> None:
         key = self._deleting = self._work.choice(KEYS)
         store.delete(key)
         self._deleting = None
-        self._promised[key], self._ever[key] = PromisedGroup(), [EMPTY]
+        self._promised[key] = PromisedGroup()
 
     def _reopen(self, store: GroupStore) -> None:
         store.close()
@@ -234,8 +262,8 @@ class GroupCampaign:
         """A state that the group was in, and none before the last one that was promised to survive."""
         allowed = self._promised[key].allowed(fate)
         if key == self._deleting:
-            allowed = allowed + self._ever[key]
-        if found in allowed:
+            allowed = [*allowed, EMPTY]
+        if found in allowed or self._before_expiry(key, found) in allowed:
             return
         promised, last = PlainGroup.of(allowed[0]), PlainGroup.of(found)
         redelivered = [offset for offset in range(100) if promised.is_acked(offset) > last.is_acked(offset)]
@@ -244,6 +272,15 @@ class GroupCampaign:
             f"{key} is in none of the {len(allowed)} states it may be in, but in {found}; "
             f"beside the promised one it has not acked {redelivered}, and acked {lost}"
         )
+
+    def _before_expiry(self, key: GroupKey, found: View) -> View:
+        """The state with everything handed out again that is just being released."""
+        group = PlainGroup.of(found)
+        for offset, held in self._expiring.get(key, []):
+            if group.releases.get(offset) == held.epoch:
+                del group.releases[offset]
+                group.inflight[offset] = held
+        return group.view()
 
     def _check_directory(self, store: GroupStore, found: dict[GroupKey, View]) -> None:
         """Every group is listed, and their deadlines are known."""

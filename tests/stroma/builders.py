@@ -11,8 +11,7 @@ from typing import TypedDict, Unpack
 
 from hypothesis import strategies as st
 
-from barbicel.codecs.stroma_format import (
-    NO_DEADLINE_MS,
+from barbicel.codecs.stroma_events import (
     Ack,
     BumpAckedUntil,
     ClearInflight,
@@ -22,6 +21,7 @@ from barbicel.codecs.stroma_format import (
     Release,
     Reset,
 )
+from barbicel.codecs.stroma_format import NO_DEADLINE_MS
 from barbicel.disk import Disk
 from barbicel.stroma import GroupKey, GroupStore, StoreSettings, SyncPolicy
 from barbicel.stroma.layout import StoreLayout

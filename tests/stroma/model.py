@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from barbicel.codecs.stroma_format import (
-    NO_DEADLINE_MS,
+from barbicel.codecs.stroma_events import (
     Ack,
     BumpAckedUntil,
     ClearInflight,
     Commit,
     Event,
-    Inflight,
     MarkInflight,
     Release,
     Reset,
 )
+from barbicel.codecs.stroma_format import NO_DEADLINE_MS
+from barbicel.codecs.stroma_snapshot import Inflight
 from barbicel.stroma.state import GroupState
 from tests.support.fault_disk import Fate
 
-__all__ = ["EMPTY", "PlainGroup", "PromisedGroup", "View", "applied", "view_of"]
+__all__ = ["EMPTY", "PlainGroup", "PromisedGroup", "View", "applied", "clamped", "view_of"]
 
 
 class View(NamedTuple):
@@ -111,6 +111,14 @@ class PlainGroup:
             for offset in [offset for offset in table if self.is_acked(offset)]:
                 del table[offset]
 
+    def clamp(self, end: int) -> None:
+        """Forget everything about offsets from there on."""
+        self.acked_until = min(self.acked_until, end)
+        self.acked = {offset for offset in self.acked if offset < end}
+        for table in (self.inflight, self.releases):
+            for offset in [offset for offset in table if offset >= end]:
+                del table[offset]
+
     def available(self, start: int, end: int) -> list[int]:
         return [
             offset
@@ -135,6 +143,13 @@ class PlainGroup:
                 ranges.append((offset, offset + 1))
         inflight, releases = tuple(sorted(self.inflight.items())), tuple(sorted(self.releases.items()))
         return View(self.acked_until, tuple(ranges), inflight, releases, *self.commit)
+
+
+def clamped(view: View, end: int) -> View:
+    """What the model leaves of a state below the end of a log."""
+    model = PlainGroup.of(view)
+    model.clamp(end)
+    return model.view()
 
 
 def applied(history: Iterable[Event]) -> View:
@@ -163,6 +178,13 @@ class PromisedGroup:
         self.live.apply(event)
         self.views.append(self.live.view())
 
+    def reaches(self, end: int) -> bool:
+        return clamped(self.views[-1], end) != self.views[-1]
+
+    def clamp(self, end: int) -> None:
+        self.live.clamp(end)
+        self.views.append(self.live.view())
+
     @property
     def has_pending(self) -> bool:
         return self.written < len(self.views) - 1
@@ -185,6 +207,11 @@ class PromisedGroup:
         """Everything is durable, what was not written too."""
         self.written = len(self.views) - 1
         self.note_synced()
+
+    def note_below(self, end: int) -> None:
+        """No state that says something beyond is to be found any more, nor any before such a one."""
+        reaching = [number for number, view in enumerate(self.views) if clamped(view, end) != view]
+        self._note_durable(1 + max(reaching, default=-1))
 
     def _note_durable(self, count: int) -> None:
         del self.views[:count]

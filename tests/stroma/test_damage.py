@@ -7,13 +7,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barbicel.codecs.stroma_format import (
-    Ack,
-    BumpAckedUntil,
-    Commit,
-    Event,
-    encode_event,
-)
+from barbicel.codecs.stroma_events import Ack, BumpAckedUntil, Commit, Event, encode_event
 from barbicel.stroma import GroupStore
 from barbicel.stroma.repair import rebuild_group, rebuilt_state
 from tests.stroma.builders import (

@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 
-from barbicel.codecs.stroma_format import Ack, ClearInflight, Event, Inflight, MarkInflight
+from barbicel.codecs.stroma_events import Ack, ClearInflight, Event, MarkInflight
+from barbicel.codecs.stroma_snapshot import Inflight
 from barbicel.errors import BarbicelError
 from barbicel.stroma import GroupKey
 from barbicel.stroma.deadlines import Deadlines

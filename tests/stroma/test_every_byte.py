@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from barbicel.codecs.stroma_format import (
+from barbicel.codecs.stroma_events import (
     DELTA_HEADER_BYTES,
     Ack,
     BumpAckedUntil,

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from barbicel.codecs.stroma_format import Ack, MarkInflight
+from barbicel.codecs.stroma_events import Ack, MarkInflight
 from barbicel.errors import BarbicelError, DiskError
 from barbicel.stroma import GroupKey, GroupStore, SyncPolicy
 from tests.keratin.builders import ManualClock

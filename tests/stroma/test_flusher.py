@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from barbicel.clock import wall_clock_ms
-from barbicel.codecs.stroma_format import Ack, BumpAckedUntil
+from barbicel.codecs.stroma_events import Ack, BumpAckedUntil
 from barbicel.errors import BarbicelError
 from barbicel.stroma import Flusher, GroupKey, GroupStore
 from barbicel.stroma.group import Group

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barbicel.codecs.stroma_format import Ack
+from barbicel.codecs.stroma_events import Ack
 from barbicel.stroma import ranges as ranges_module
 from barbicel.stroma.ranges import Range, RangeSet
 from barbicel.stroma.state import GroupState

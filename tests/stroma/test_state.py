@@ -9,20 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barbicel.codecs.stroma_format import (
-    NO_DEADLINE_MS,
+from barbicel.codecs.stroma_events import (
     Ack,
     BumpAckedUntil,
     ClearInflight,
     Commit,
     Event,
-    Inflight,
     MarkInflight,
     Release,
     Reset,
-    decode_snapshot,
-    encode_snapshot,
 )
+from barbicel.codecs.stroma_format import NO_DEADLINE_MS
+from barbicel.codecs.stroma_snapshot import Inflight, decode_snapshot, encode_snapshot
 from barbicel.stroma.ranges import Range, RangeSet
 from barbicel.stroma.state import GroupState
 from tests.stroma.builders import NOW_MS, OFFSETS, events

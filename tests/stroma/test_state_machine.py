@@ -8,11 +8,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from barbicel.codecs.stroma_format import NO_DEADLINE_MS, Event, Release
+from barbicel.codecs.stroma_events import Event, Release
+from barbicel.codecs.stroma_format import NO_DEADLINE_MS
 from barbicel.stroma import GroupKey, GroupStore, SyncPolicy
 from barbicel.stroma.store import Expired
 from tests.keratin.builders import ManualClock
-from tests.stroma.builders import KEY, LONG_KEY, NOW_MS, OTHER, events, open_store, view_on
+from tests.stroma.builders import KEY, LONG_KEY, NOW_MS, OFFSETS, OTHER, events, open_store, view_on
 from tests.stroma.model import EMPTY, PromisedGroup, view_of
 from tests.support.fault_disk import Fate, FaultDisk
 
@@ -107,6 +108,20 @@ class StoreMachine(RuleBasedStateMachine):
         self.groups[key] = PromisedGroup()
         assert not self.store.exists(key)
         assert key not in set(self.store.groups())
+
+    @rule(key=keys, end=st.integers(0, OFFSETS))
+    def clamp(self, key: GroupKey, end: int) -> None:
+        groups = {other: group for other, group in self.groups.items() if other[:2] == key[:2]}
+        reaching = {other for other, group in groups.items() if group.reaches(end)}
+        for other in reaching:
+            groups[other].clamp(end)
+        found = self.store.clamp(key.topic, key.partition, end)
+        assert reaching <= set(found) <= set(groups)
+        for other, group in groups.items():
+            if other in found:
+                group.note_compacted()
+            else:
+                group.note_below(end)
 
     @rule(limit=st.none() | st.integers(0, 3))
     def pop_expired(self, limit: int | None) -> None:

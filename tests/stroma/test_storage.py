@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barbicel.codecs.keratin_record import Record
-from barbicel.codecs.stroma_format import Event, Inflight, Release
+from barbicel.codecs.stroma_events import Event, Release
+from barbicel.codecs.stroma_snapshot import Inflight
 from barbicel.errors import DiskError, OffsetOutOfRange
 from barbicel.keratin import Ack, Log, LogSettings, NewRecord
 from barbicel.keratin.layout import Layout
@@ -93,6 +94,26 @@ class TestFetchAvailable:
             (9, 12, 13),
             (14, 14, 15),
         ]
+
+    def test_fetches_a_record_once_however_many_parts(
+        self, shop: Shop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        shop.storage.ack(KEY, [1, 5, 10, 12])
+        fetched: list[int] = []
+        plain = Log.fetch
+
+        def fetch(log: Log, offset: int) -> Record:
+            fetched.append(offset)
+            return plain(log, offset)
+
+        monkeypatch.setattr(Log, "fetch", fetch)
+        assert len(shop.storage.fetch_available(KEY, 0, 100)) == 10
+        assert fetched == [0, 3, 4, 8, 9, 14]
+        fetched.clear()
+        assert offsets_of(shop.storage.fetch_available(KEY, 0, 2)) == [0, 2]
+        assert fetched == [0]
+        assert shop.storage.fetch_available(KEY, 0, 0) == []
+        assert fetched == [0]
 
     def test_begins_where_it_is_told_to(self, shop: Shop) -> None:
         assert parts(shop.storage.fetch_available(KEY, 6, 100))[0] == (4, 6, 8)
@@ -250,6 +271,19 @@ class TestALogThatWasRepaired:
         assert offsets_of(shop.storage.fetch_available(KEY, 5, 2)) == [8, 9]
         shop.storage.ack(KEY, [4, 6])
         assert offsets_of(shop.storage.fetch_available(KEY, 3, 2)) == [3, 8]
+
+    def test_what_is_lost_is_asked_for_once(self, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+        shop.storage.ack(KEY, [5])
+        fetched: list[int] = []
+        plain = Log.fetch
+
+        def fetch(log: Log, offset: int) -> Record:
+            fetched.append(offset)
+            return plain(log, offset)
+
+        monkeypatch.setattr(Log, "fetch", fetch)
+        shop.storage.fetch_available(KEY, 0, 100)
+        assert fetched == [0, 3, 4, 8, 9, 14]
 
     def test_what_was_handed_out_and_lost_expires_without_a_record(self, shop: Shop) -> None:
         shop.storage.mark_inflight(KEY, [5, 9], LATER)

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from barbicel.codecs.stroma_format import Ack, BumpAckedUntil, Commit, Event, MarkInflight
+from barbicel.codecs.stroma_events import Ack, BumpAckedUntil, Commit, Event, MarkInflight
 from barbicel.errors import LogLocked
 from barbicel.stroma import GroupKey, GroupStore, SyncPolicy
 from tests.keratin.builders import ManualClock

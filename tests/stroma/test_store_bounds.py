@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from barbicel.codecs.stroma_format import Ack, MarkInflight
+from barbicel.codecs.stroma_events import Ack, MarkInflight
 from barbicel.disk import RealDisk
+from barbicel.errors import DiskError
 from barbicel.stroma import GroupKey, GroupStore, StoreSettings
 from tests.keratin.builders import ManualClock
 from tests.stroma.builders import (
+    DELTA,
     HISTORY,
     KEY,
     LONG_KEY,
     NOW_MS,
     OTHER,
     ROOT,
+    SNAP,
     Calls,
     OpenFiles,
     after_power_cut,
+    check_goes_on,
     crash_states,
     filled,
+    flipped,
     key_number,
     open_store,
+    plan_on,
     view_on,
 )
 from tests.stroma.model import EMPTY, applied, view_of
-from tests.support.fault_disk import FaultDisk
+from tests.support.fault_disk import Fate, FaultDisk
 
 MANY = 2_000
 FEW = 50
@@ -181,14 +188,43 @@ class TestDelete:
         assert view_on(after_power_cut(disk), key) == applied([Ack(1)])
 
     @pytest.mark.parametrize("key", [KEY, LONG_KEY], ids=["plain name", "hashed name"])
-    def test_interrupted_it_leaves_the_group_or_an_older_one_or_none(self, key: GroupKey) -> None:
-        disk = filled(HISTORY[:5], HISTORY[5:], compact_after=0, key=key)
+    @pytest.mark.parametrize("compact_after", [None, 0, 1], ids=["delta", "both", "snapshot"])
+    def test_interrupted_it_leaves_the_group_or_an_empty_one_or_none(
+        self, key: GroupKey, compact_after: int | None
+    ) -> None:
+        """Never the snapshot without what followed: that would be an older state."""
+        disk = filled(HISTORY[:5], HISTORY[5:], compact_after=compact_after, key=key)
         store = open_store(disk)
-        for _, state in crash_states(disk, lambda: store.delete(key)):
-            with open_store(state) as found:
-                assert view_of(found.state(key)) in (applied(HISTORY), applied(HISTORY[:5]), EMPTY)
-                found.delete(key)
-                assert list(found.groups()) == []
+        for _, left in crash_states(disk, lambda: store.delete(key)):
+            found = view_on(left, key)
+            assert found in (applied(HISTORY), EMPTY)
+            with open_store(left) as again:
+                assert set(again.groups()) <= {key}
+            check_goes_on(left, key, found)
+            with open_store(left.crash(Fate.KEEP, Random(0))) as again:
+                again.delete(key)
+                assert list(again.groups()) == []
+
+    @pytest.mark.parametrize("hurt", [SNAP, DELTA])
+    @pytest.mark.parametrize("position", [0, 20, 100], ids=["magic", "header", "content"])
+    def test_of_a_damaged_group_brings_back_nothing(self, hurt: str, position: int) -> None:
+        disk = filled(HISTORY[:5], HISTORY[5:], compact_after=0)
+        disk.put(hurt, flipped(disk.files()[hurt], position))
+        before = plan_on(disk)
+        store = open_store(disk)
+        for _, left in crash_states(disk, lambda: store.delete(KEY)):
+            plan = plan_on(left)
+            assert plan.damage is not None or view_of(plan.state()) in (view_of(before.state()), EMPTY)
+        assert list(store.groups()) == []
+
+    def test_that_fails_forgets_no_deadline(self) -> None:
+        disk = filled(HISTORY)
+        store = open_store(disk)
+        list(store.recover_deadlines())
+        disk.fail("unlink", errno.EIO)
+        with pytest.raises(DiskError):
+            store.delete(KEY)
+        assert store.next_deadline_ms() == NOW_MS + 90
 
     def test_of_what_does_not_exist_changes_nothing(self, disk: FaultDisk) -> None:
         before = disk.files()

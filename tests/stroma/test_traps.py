@@ -8,15 +8,8 @@ from __future__ import annotations
 import pytest
 from crc32c import crc32c
 
-from barbicel.codecs.stroma_format import (
-    DELTA_HEADER_BYTES,
-    Ack,
-    Event,
-    Inflight,
-    MarkInflight,
-    Release,
-    encode_event,
-)
+from barbicel.codecs.stroma_events import DELTA_HEADER_BYTES, Ack, Event, MarkInflight, Release, encode_event
+from barbicel.codecs.stroma_snapshot import Inflight
 from barbicel.errors import BarbicelError, CorruptGroup, UnknownVersion
 from barbicel.stroma import GroupKey
 from barbicel.stroma import recovery as recovery_module
