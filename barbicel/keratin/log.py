@@ -18,6 +18,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 
 from barbicel.clock import Clock, wall_clock_ms
 from barbicel.closing import Closing
@@ -174,6 +175,16 @@ class Log(Closing):
         return self.found.damage
 
     @property
+    def was_clean(self) -> bool:
+        """Whether it was closed in order before it was opened: then nothing that it had can be gone."""
+        return self.found.manifest is not None and self.found.manifest.clean_shutdown
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether appends are taken: not after a failure, nor with damage, nor for reading only."""
+        return self._stopped is None and self._active is not None
+
+    @property
     def settings(self) -> LogSettings:
         return self._settings
 
@@ -192,6 +203,15 @@ class Log(Closing):
     def offset_for_time(self, timestamp_ms: int) -> TimeHit | None:
         """The first record whose timestamp is not below the given one."""
         return self._times.first_at_or_after(lambda: self._view, timestamp_ms)
+
+    def scan_from_time(self, timestamp_ms: int) -> Iterator[Record]:
+        """The records from the first one on whose timestamp is not below the given one."""
+        hit = self.offset_for_time(timestamp_ms)
+        return iter(()) if hit is None else self.scan(hit.offset)
+
+    def latest_time(self) -> TimeHit | None:
+        """The first record that has the highest timestamp in the log; None if there is no record."""
+        return self._times.latest(lambda: self._view)
 
     # --- appending ----------------------------------------------------------------------------------
 
@@ -322,6 +342,16 @@ class Log(Closing):
             with self._stopping():
                 self._mark_unclean()
                 self._roll(active)
+
+    def resize(self, segment_max_bytes: int, segment_max_age_ms: int | None) -> None:
+        """Let segments be of another size and age from now on."""
+        with self._mutex:
+            settings = replace(
+                self._settings, segment_max_bytes=segment_max_bytes, segment_max_age_ms=segment_max_age_ms
+            )
+            self._settings = settings
+            if self._active is not None:
+                self._active.settings = settings
 
     def roll_if_due(self) -> None:
         """Seal the active segment if it has reached its age."""

@@ -40,7 +40,7 @@ class ActiveSegment:
     ) -> None:
         self._disk = disk
         self._layout = layout
-        self._settings = settings
+        self.settings = settings
         self._header = header
         self._file = disk.open(layout.log(header.base_offset), "write")
         self._allocated_bytes = self._file.end
@@ -86,7 +86,7 @@ class ActiveSegment:
         )
 
     def is_too_old(self, now_ms: int) -> bool:
-        limit = self._settings.segment_max_age_ms
+        limit = self.settings.segment_max_age_ms
         return not self.is_empty and limit is not None and now_ms - self._first_append_ms >= limit
 
     def append(self, records: Sequence[NewRecord], first: int, now_ms: int) -> int:
@@ -120,14 +120,14 @@ class ActiveSegment:
 
     def _limits(self) -> tuple[int, int]:
         """(offset, position) that the segment may not grow beyond."""
-        return self.base_offset + MAX_REL_OFFSET + 1, self._settings.segment_max_bytes
+        return self.base_offset + MAX_REL_OFFSET + 1, self.settings.segment_max_bytes
 
     def _preallocate(self, needed_bytes: int) -> None:
         """Grow the file by its own size within bounds, in whole pages: appends rarely change its size.
 
         A disk without room for that may have room for the record, so the write decides.
         """
-        settings = self._settings
+        settings = self.settings
         if needed_bytes <= self._allocated_bytes or not settings.preallocate_max_bytes:
             return
         ahead = max(settings.preallocate_min_bytes, min(needed_bytes, settings.preallocate_max_bytes))

@@ -33,6 +33,19 @@ class TimeSearch:
                     raise
                 # Retention took what was being searched: search what is left.
 
+    def latest(self, view: Callable[[], View]) -> TimeHit | None:
+        """The first readable record that has the highest timestamp."""
+        current = view()
+        highest = max(
+            (
+                self.max_timestamp_ms(stretch)
+                for stretch in current.stretches()
+                if stretch.end_offset > max(stretch.base_offset, current.start_offset)
+            ),
+            default=-1,
+        )
+        return None if highest < 0 else self.first_at_or_after(view, highest)
+
     def _first_in(self, view: View, timestamp_ms: int) -> TimeHit | None:
         for stretch in view.stretches():
             if stretch.end_offset <= view.start_offset or stretch.end_offset == stretch.base_offset:

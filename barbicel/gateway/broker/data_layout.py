@@ -32,6 +32,11 @@ class DataLayout:
         return f"{self.root}/topics"
 
     @property
+    def groups(self) -> str:
+        """What consumers have consumed, see docs/formats/stroma.md."""
+        return f"{self.root}/groups"
+
+    @property
     def temporaries(self) -> str:
         return f"{self.root}/tmp"
 

@@ -1,0 +1,198 @@
+"""The broker: topics, groups and producers together, for whatever protocol asks.
+
+It owns the threads that wait for the disk and the timers; protocols see methods that never wait.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.task import LoopingCall
+from twisted.internet.threads import deferToThreadPool
+from twisted.python.threadpool import ThreadPool
+
+from barbicel.clock import Clock, wall_clock_ms
+from barbicel.config.settings import Config
+from barbicel.disk import Disk
+from barbicel.gateway.broker.appender import Appender
+from barbicel.gateway.broker.catalogue import Catalogue
+from barbicel.gateway.broker.consumption import GroupOffsets
+from barbicel.gateway.broker.membership import Coordinator, GroupSettings
+from barbicel.gateway.broker.partition import Partition
+from barbicel.gateway.broker.topics import Topics
+from barbicel.gateway.broker.worker import Worker
+from barbicel.gateway.twisted_types import Reactor, Timer
+from barbicel.keratin import Ack, Log, WriterSettings
+from barbicel.keratin.retention import RetentionRules
+
+__all__ = ["Broker"]
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+PRODUCER_EXPIRY_CHECK_SECONDS = 600.0
+
+
+class Broker:
+    """`open` it before the reactor runs, `start` it in the reactor's thread, `close` it at the end."""
+
+    def __init__(
+        self, disk: Disk, catalogue: Catalogue, config: Config, reactor: Reactor, clock: Clock = wall_clock_ms
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.reactor = reactor
+        self.catalogue = catalogue
+        self.node_id = config.node_id
+        self.cluster_id = catalogue.cluster.id
+        self.data_directory = catalogue.layout.root
+        self._changes = Worker(reactor, "topic-changes")
+        self.offsets = GroupOffsets(disk, catalogue.layout.groups, reactor, clock)
+        self.topics = Topics(disk, catalogue, config, clock, self._changes, self.offsets)
+        self.coordinator = Coordinator(
+            GroupSettings(
+                initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+                min_session_timeout_ms=config.group_min_session_timeout_ms,
+                max_session_timeout_ms=config.group_max_session_timeout_ms,
+                max_size=config.group_max_size,
+            )
+        )
+        self._appender = Appender(
+            reactor,
+            Ack(config.durability),
+            WriterSettings(flush_ms=config.flush_ms),
+            config.writer_shards,
+            self._end_turn,
+        )
+        self._readers = ThreadPool(1, config.background_threads, "cold-reads")
+        self._retention = LoopingCall(self._apply_retention)
+        self._producer_expiry = LoopingCall(self._expire_producers)
+        self._group_timer: Timer | None = None
+        self._is_closing = False
+
+    @classmethod
+    def open(cls, disk: Disk, config: Config, reactor: Reactor, clock: Clock = wall_clock_ms) -> Broker:
+        """Lock the data directory and recover all that is in it. Waits for the disk."""
+        catalogue = Catalogue.open(disk, disk.resolve(config.data_directory), clock)
+        try:
+            broker = cls(disk, catalogue, config, reactor, clock)
+            broker.topics.open_all()
+        except BaseException:
+            catalogue.close()
+            raise
+        return broker
+
+    def start(self) -> None:
+        """Timers; from here on in the reactor's thread."""
+        self._readers.start()
+        for loop, seconds in (
+            (self._retention, self.config.log_retention_check_interval_ms / 1000),
+            (self._producer_expiry, PRODUCER_EXPIRY_CHECK_SECONDS),
+        ):
+            loop.clock = self.reactor  # type: ignore[assignment]  # of an interface that is no type
+            loop.start(seconds, now=False)
+
+    def close(self) -> None:
+        """Make everything durable and let go of the directory. Waits; the reactor's thread or after it."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        for loop in (self._retention, self._producer_expiry):
+            if loop.running:
+                loop.stop()
+        if self._group_timer is not None and self._group_timer.active():
+            self._group_timer.cancel()
+        self._appender.close()
+        self._changes.close()
+        if self._readers.started:
+            self._readers.stop()
+        try:
+            self.topics.close_all()
+        finally:
+            try:
+                self.offsets.close()
+            finally:
+                self.catalogue.close()
+
+    # --- reading and appending ----------------------------------------------------------------------
+
+    @property
+    def append(self) -> Any:
+        """For Partition.produce."""
+        return self._appender.append
+
+    def read_cold(self, function: Callable[[], T]) -> Deferred[T]:
+        """Call something that waits for the disk, in a thread."""
+        reactor: Any = self.reactor  # deferToThreadPool wants an interface that is no type
+        return deferToThreadPool(reactor, self._readers, function)
+
+    def change(self, function: Callable[[], T]) -> Deferred[T]:
+        """Call something that changes the disk, after whatever was asked for before."""
+        return self._changes.run(function)
+
+    def _end_turn(self) -> None:
+        """Appends were answered: wake whoever waits for them, once for all."""
+        touched = self.topics.touched
+        waiters = {waiter for partition in touched for waiter in partition.waiters}
+        due = [partition for partition in touched if partition.snapshot_is_due]
+        touched.clear()
+        for waiter in waiters:
+            waiter.wake()
+        for partition in due:
+            self._write_producers(partition)
+
+    def _write_producers(self, partition: Partition) -> None:
+        partition.bytes_since_snapshot = 0
+        snapshot = partition.producers.snapshot()
+        self.change(lambda: partition.producer_file.write(snapshot)).addErrback(
+            lambda failure: _log.warning("%s", failure.value)
+        )
+
+    # --- groups -------------------------------------------------------------------------------------
+
+    def watch_groups(self) -> None:
+        """Call it after anything that may have moved the coordinator's next deadline."""
+        if self._group_timer is not None and self._group_timer.active():
+            self._group_timer.cancel()
+        self._group_timer = None
+        due_ms = self.coordinator.next_deadline_ms()
+        if due_ms is not None and not self._is_closing:
+            delay_s = max(0, due_ms - self.clock()) / 1000
+            self._group_timer = self.reactor.callLater(delay_s, self._expire_groups)
+
+    def _expire_groups(self) -> None:
+        self._group_timer = None
+        self.coordinator.expire(self.clock())
+        self.watch_groups()
+
+    # --- what happens by itself ---------------------------------------------------------------------
+
+    def _apply_retention(self) -> Deferred[Any]:
+        """Roll and drop segments in the background; the next round begins when this one has ended."""
+        jobs = []
+        for topic in self.topics:
+            rules = RetentionRules(
+                max_age_ms=topic.values.retention_ms, max_bytes=topic.values.retention_bytes
+            )
+            for partition in topic.partitions:
+                if partition.is_writable:
+                    jobs.append(self.read_cold(partial(_retain, partition.log, rules)))
+        for job in jobs:
+            job.addErrback(lambda failure: _log.warning("retention: %s", failure.value))
+        return DeferredList(jobs)
+
+    def _expire_producers(self) -> None:
+        now_ms = self.clock()
+        for topic in self.topics:
+            for partition in topic.partitions:
+                partition.producers.expire(now_ms, self.config.producer_id_expiration_ms)
+
+
+def _retain(log: Log, rules: RetentionRules) -> None:
+    log.roll_if_due()
+    log.retain(rules)

@@ -1,0 +1,248 @@
+"""One partition: its log, its tail in memory, its producers, and those who wait for its next record.
+
+Reactor thread only, but for `read_log` and whatever takes the log itself, which wait for the disk. The
+`end_offset` here moves when the log's writer has answered: below it everything is as durable as the
+setting says, and is in the tail or on the disk.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, Protocol, TypeAlias
+
+from barbicel.clock import Clock
+from barbicel.codecs.kafka.error_codes import ErrorCode
+from barbicel.codecs.kafka.record_batch import (
+    NO_TIMESTAMP,
+    BadBatch,
+    Batch,
+    BatchHeader,
+    decode_header,
+    stamp,
+    stamp_append_time,
+    stamp_max_timestamp,
+)
+from barbicel.codecs.kafka.records import max_timestamp_offset
+from barbicel.codecs.topic_file import Topic
+from barbicel.errors import BarbicelError, LogClosed
+from barbicel.gateway.broker.producer_file import ProducerFile
+from barbicel.gateway.broker.producers import ProducerStates, Refused, Repeated, RepeatedInFlight, Submission
+from barbicel.gateway.broker.tail import Tail, TailBudget
+from barbicel.gateway.broker.topic_settings import TopicValues
+from barbicel.keratin import Appended, Log, NewRecord
+
+__all__ = ["LEADER_EPOCH", "Appends", "Partition", "Produced", "Waiter"]
+
+_log = logging.getLogger(__name__)
+
+# There is one broker, and it has always led.
+LEADER_EPOCH = 0
+# The producers' snapshot is written anew after so many appended bytes: a restart reads no more than that.
+SNAPSHOT_BYTES = 64 << 20
+# Where the gateway has to look inside a batch.
+MAX_OPENED_BYTES = 64 << 20
+
+
+class Produced(NamedTuple):
+    """What became of a batch."""
+
+    error_code: int
+    base_offset: int = -1
+    log_append_time_ms: int = NO_TIMESTAMP
+    message: str | None = None
+
+
+ProduceDone: TypeAlias = Callable[[Produced], None]
+
+
+class Waiter(Protocol):
+    """Somebody who waits for records, in one partition or several."""
+
+    def wake(self) -> None: ...
+
+
+class Appends(Protocol):
+    """Where appends go: they are answered in the reactor's thread, in the order of the log."""
+
+    def __call__(self, log: Log, record: NewRecord, done: Callable[[Appended | Exception], None]) -> None: ...
+
+
+class Partition:
+    """Made by Topics, which recovers the log."""
+
+    def __init__(
+        self,
+        topic: Topic,
+        number: int,
+        log: Log,
+        producers: ProducerStates,
+        producer_file: ProducerFile,
+        values: TopicValues,
+        budget: TailBudget,
+        tail_bytes: int,
+        clock: Clock,
+        touched: set[Partition],
+    ) -> None:
+        self.topic = topic
+        self.number = number
+        self.log = log
+        self.producers = producers
+        self.producer_file = producer_file
+        self.values = values
+        self.end_offset = log.end_offset
+        self.tail = Tail(budget, tail_bytes, log.end_offset)
+        self.waiters: set[Waiter] = set()
+        self.bytes_since_snapshot = 0
+        self._budget = budget
+        self._clock = clock
+        # Partitions that were appended to in this turn of the reactor, this one among them.
+        self._touched = touched
+
+    @property
+    def start_offset(self) -> int:
+        return self.log.start_offset
+
+    @property
+    def is_writable(self) -> bool:
+        return self.log.is_writable
+
+    # --- appending ----------------------------------------------------------------------------------
+
+    def produce(self, batch: Batch, appends: Appends, done: ProduceDone) -> None:
+        """Append a batch that was checked; `done` is called when it is durable, or with its error."""
+        now_ms = self._clock()
+        values, header = self.values, batch.header
+        if values.is_append_time:
+            stamp_append_time(batch.data, now_ms)
+            header = decode_header(batch.data)
+        else:
+            problem = self._timestamp_problem(batch, now_ms)
+            if problem is not None:
+                done(problem)
+                return
+            if header.understates_max_timestamp:
+                header = decode_header(batch.data)
+        submission = None
+        if header.producer_id >= 0:
+            verdict = self.producers.check(header)
+            if isinstance(verdict, Refused):
+                done(Produced(verdict.error_code, message=verdict.message))
+                return
+            if isinstance(verdict, Repeated):
+                # Kafka says the first copy's time here, whosever clock it is.
+                done(Produced(ErrorCode.NONE, verdict.batch.base_offset, verdict.batch.max_timestamp))
+                return
+            if isinstance(verdict, RepeatedInFlight):
+                verdict.first.when_settled(partial(self._answer_repetition, verdict.first.header, done))
+                return
+            submission = self.producers.begin(header)
+        record = NewRecord(
+            batch.data,
+            timestamp_ms=header.max_timestamp if header.max_timestamp >= 0 else None,
+            span=header.last_offset_delta + 1,
+            stamp=partial(_stamp, batch.data),
+        )
+        appends(self.log, record, partial(self._appended, batch.data, header, submission, done))
+
+    def _timestamp_problem(self, batch: Batch, now_ms: int) -> Produced | None:
+        header, values = batch.header, self.values
+        if header.understates_max_timestamp:
+            # Kafka calculates it anew, so some clients leave it out.
+            try:
+                found = max_timestamp_offset(batch.data, max_bytes=MAX_OPENED_BYTES)
+            except BadBatch as error:
+                return Produced(error.error_code, message=error.message)
+            latest_ms = NO_TIMESTAMP if found is None else found.timestamp_ms
+            stamp_max_timestamp(batch.data, latest_ms)
+        else:
+            latest_ms = header.max_timestamp
+        if latest_ms == NO_TIMESTAMP:
+            return None
+        too_old = (
+            header.base_timestamp >= 0 and now_ms - header.base_timestamp > values.timestamp_before_max_ms
+        )
+        if too_old or latest_ms - now_ms > values.timestamp_after_max_ms:
+            message = f"a timestamp is not within {self.topic.name}'s bounds around {now_ms}"
+            return Produced(ErrorCode.INVALID_TIMESTAMP, message=message)
+        return None
+
+    def _append_time(self, header: BatchHeader) -> int:
+        return header.max_timestamp if self.values.is_append_time else NO_TIMESTAMP
+
+    def _answer_repetition(self, header: BatchHeader, done: ProduceDone, base_offset: int | None) -> None:
+        if base_offset is None:
+            done(Produced(ErrorCode.KAFKA_STORAGE_ERROR, message="the first copy could not be stored"))
+        else:
+            done(Produced(ErrorCode.NONE, base_offset, self._append_time(header)))
+
+    def _appended(
+        self,
+        data: memoryview,
+        header: BatchHeader,
+        submission: Submission | None,
+        done: ProduceDone,
+        outcome: Appended | Exception,
+    ) -> None:
+        if not isinstance(outcome, Appended):
+            if submission is not None:
+                self.producers.failed(submission)
+            done(self._failure(outcome))
+            return
+        end_offset = outcome.base_offset + outcome.count
+        if submission is not None:
+            self.producers.done(submission, outcome.base_offset, self._clock())
+        self.producers.advance(end_offset)
+        self.tail.append(outcome.base_offset, end_offset, data)
+        self.end_offset = end_offset
+        self.bytes_since_snapshot += len(data)
+        self._touched.add(self)
+        done(Produced(ErrorCode.NONE, outcome.base_offset, self._append_time(header)))
+
+    def _failure(self, error: Exception) -> Produced:
+        if isinstance(error, LogClosed):  # the topic was deleted meanwhile, or the server stops
+            return Produced(ErrorCode.NOT_LEADER_OR_FOLLOWER, message=str(error))
+        if not isinstance(error, BarbicelError):
+            _log.error("an append to %s-%d failed", self.topic.name, self.number, exc_info=error)
+        return Produced(ErrorCode.KAFKA_STORAGE_ERROR, message=str(error))
+
+    # --- reading ------------------------------------------------------------------------------------
+
+    def read_tail(self, offset: int, max_bytes: int, *, at_least_one: bool) -> list[memoryview] | None:
+        """Whole batches from the offset on; None if they have to come from the disk."""
+        return self.tail.read(offset, max_bytes, at_least_one=at_least_one)
+
+    def read_log(
+        self, offset: int, end_offset: int, max_bytes: int, *, at_least_one: bool
+    ) -> list[memoryview]:
+        """The same from the disk, in any thread. Raises OffsetOutOfRange, CorruptLog."""
+        found: list[memoryview] = []
+        left = max_bytes
+        for record in self.log.scan(offset, max_bytes=max(max_bytes, 1) + RECORD_FRAME_BYTES):
+            left -= len(record.payload)
+            if record.offset >= end_offset or (left < 0 and (found or not at_least_one)):
+                break
+            found.append(record.payload)
+        return found
+
+    # --- the rest -----------------------------------------------------------------------------------
+
+    @property
+    def snapshot_is_due(self) -> bool:
+        return self.bytes_since_snapshot >= SNAPSHOT_BYTES
+
+    def wake_all(self) -> None:
+        for waiter in list(self.waiters):
+            waiter.wake()
+
+    def forget_tail(self) -> None:
+        self._budget.forget(self.tail)
+
+
+# The record's own framing counts in a scan's limit and not in a fetch's.
+RECORD_FRAME_BYTES = 64 << 10
+
+
+def _stamp(batch: memoryview, base_offset: int) -> None:
+    stamp(batch, base_offset, LEADER_EPOCH)

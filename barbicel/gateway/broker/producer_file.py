@@ -1,0 +1,83 @@
+"""The producers' snapshot beside a partition's log: read at the start, with what the log has since then."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from barbicel.codecs.kafka.record_batch import BadBatch, decode_header
+from barbicel.codecs.producer_snapshot import ProducerSnapshot, decode_producers, encode_producers
+from barbicel.disk import Disk, read_file, replace_file
+from barbicel.errors import CorruptFile, CorruptLog
+from barbicel.gateway.broker.producers import ProducerStates
+from barbicel.keratin import Log
+
+__all__ = ["ProducerFile"]
+
+_log = logging.getLogger(__name__)
+
+FILE = "producers.snap"
+MAX_FILE_BYTES = 64 << 20
+
+
+class ProducerFile:
+    """Waits for the disk: not for the reactor's thread."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self.path = f"{directory}/{FILE}"
+        self._temporary = f"{directory}/{FILE}.new"
+
+    def write(self, snapshot: ProducerSnapshot) -> None:
+        """On return it survives a power cut."""
+        replace_file(self._disk, self._temporary, self.path, [encode_producers(snapshot)])
+
+    def restore(self, log: Log, clock: Callable[[], int]) -> ProducerStates:
+        """What was known when the log ended where it ends now.
+
+        A snapshot that cannot be used is replaced before anything is appended: the log could grow beyond
+        the offset it speaks of, and it would be believed.
+        """
+        snapshot = self._read()
+        if snapshot is None:
+            states = ProducerStates(start_offset=log.start_offset)
+        else:
+            states = ProducerStates.restored(snapshot, log_start=log.start_offset, log_end=log.end_offset)
+        is_used = snapshot is not None and snapshot.end_offset <= log.end_offset
+        self._learn(log, states, clock)
+        if snapshot is not None and not is_used:
+            self.write(states.snapshot())
+        return states
+
+    def _read(self) -> ProducerSnapshot | None:
+        if not self._disk.exists(self.path):
+            return None
+        try:
+            return decode_producers(read_file(self._disk, self.path, MAX_FILE_BYTES))
+        except CorruptFile as error:
+            error.path = self.path
+            _log.warning("%s; the producers are learned from the log", error)
+            # Beyond every log: it is not used, and it is replaced.
+            return ProducerSnapshot((1 << 63) - 1, ())
+
+    def _learn(self, log: Log, states: ProducerStates, clock: Callable[[], int]) -> None:
+        offset, now_ms = states.exact_until, clock()
+        while offset < log.end_offset:
+            try:
+                for record in log.scan(offset):
+                    offset = record.end_offset
+                    if not _learn_record(states, record.payload, record.offset, now_ms):
+                        states.advance(record.end_offset)
+                return
+            except CorruptLog as error:
+                _log.warning("%s; the producers of these offsets are not known", error)
+                offset = error.end_offset
+        states.advance(log.end_offset)
+
+
+def _learn_record(states: ProducerStates, payload: memoryview, offset: int, now_ms: int) -> bool:
+    try:
+        states.learn(decode_header(payload), offset, now_ms)
+    except BadBatch:
+        return False  # not a batch: the log was written by other means
+    return True

@@ -1,0 +1,64 @@
+"""What an API file offers to the dispatch table, and what it is given with each request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from twisted.internet.defer import Deferred
+
+from barbicel.codecs.kafka.messages import Message, decode_request, encode_response
+from barbicel.disk import Bytes
+
+if TYPE_CHECKING:
+    from barbicel.gateway.broker.broker import Broker
+
+__all__ = ["Address", "Api", "Call", "Reply"]
+
+# The body of an answer in pieces.
+Pieces: TypeAlias = Sequence[Bytes]
+# An answer now or later; None for a request that gets none (Produce with acks=0).
+Reply: TypeAlias = Any | Deferred[Any] | None
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+
+@dataclass(slots=True)
+class Call:
+    """One request on its way: who asks what of whom."""
+
+    broker: Broker
+    version: int
+    client_id: str | None
+    peer: Address
+    # Where the client reached us.
+    local: Address
+    # Called when the connection is lost before the answer is ready; for requests that wait.
+    on_lost: Callable[[], None] | None = None
+
+
+def _encode_message(response: Message, version: int) -> Pieces:
+    return (encode_response(response, version),)
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """A row of the dispatch table. `decode` and `encode` are kafka-python's unless the file has its own."""
+
+    key: int
+    name: str
+    first_version: int
+    last_version: int
+    respond: Callable[[Call, Any], Reply]
+    decode: Callable[[int, memoryview], Any] | None = None
+    encode: Callable[[Any, int], Pieces] = _encode_message
+
+    def decode_body(self, version: int, body: memoryview) -> Any:
+        """Raises MalformedRequest."""
+        if self.decode is not None:
+            return self.decode(version, body)
+        return decode_request(self.key, version, body)

@@ -1,0 +1,129 @@
+"""ListOffsets (key 2), versions 1 to 11.
+
+- -1 is the end, -2 the start, -3 (from 7) the record with the highest timestamp, -4 (8) the local log's
+  start, -5 (9) the last tiered offset, which is none, -6 (11) the earliest that waits for tiering.
+- By time: the first record, inside of its batch, whose timestamp is not below the given one; none is
+  offset -1 without an error.
+- Reading by time waits for the disk, so that happens in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import Deferred, DeferredList
+
+from barbicel.codecs.kafka.error_codes import ErrorCode
+from barbicel.codecs.kafka.messages import ListOffsetsResponse, Message
+from barbicel.codecs.kafka.records import find_timestamp, max_timestamp_offset
+from barbicel.gateway.broker.partition import LEADER_EPOCH, MAX_OPENED_BYTES, Partition
+from barbicel.gateway.kafka.api import Api, Call, Reply
+from barbicel.gateway.kafka.refusals import error_code_of
+
+__all__ = ["API"]
+
+TopicRow = ListOffsetsResponse.ListOffsetsTopicResponse
+PartitionRow = TopicRow.ListOffsetsPartitionResponse
+NOTHING = -1
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
+# The special timestamps that need a version, and which.
+SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
+
+
+class Found(NamedTuple):
+    error_code: int = ErrorCode.NONE
+    timestamp_ms: int = NOTHING
+    offset: int = NOTHING
+    leader_epoch: int = NOTHING
+
+
+def respond(call: Call, request: Message) -> Reply:
+    waiting: list[Deferred[Any]] = []
+    topics = []
+    for topic in request.topics:
+        rows: list[Any] = []
+        for place, asked in enumerate(topic.partitions):
+            found = _find(call, topic.name, asked)
+            if isinstance(found, Deferred):
+                rows.append(None)
+                waiting.append(found.addCallback(_put(rows, place, asked)))
+            else:
+                rows.append(_row(asked, found))
+        topics.append(TopicRow(name=topic.name, partitions=rows))
+    response = ListOffsetsResponse(throttle_time_ms=0, topics=topics)
+    if not waiting:
+        return response
+    return DeferredList(waiting).addCallback(lambda _: response)
+
+
+def _put(rows: list[Any], place: int, asked: Any) -> Callable[[Found], None]:
+    def put(found: Found) -> None:
+        rows[place] = _row(asked, found)
+
+    return put
+
+
+def _row(asked: Any, found: Found) -> Any:
+    return PartitionRow(
+        partition_index=asked.partition_index,
+        error_code=found.error_code,
+        timestamp=found.timestamp_ms,
+        offset=found.offset,
+        leader_epoch=found.leader_epoch,
+    )
+
+
+def _find(call: Call, name: str, asked: Any) -> Found | Deferred[Found]:
+    partition = call.broker.topics.partition(name, asked.partition_index)
+    if partition is None:
+        return Found(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if getattr(asked, "current_leader_epoch", NOTHING) > LEADER_EPOCH:
+        return Found(ErrorCode.UNKNOWN_LEADER_EPOCH)
+    timestamp_ms = asked.timestamp
+    if timestamp_ms == LATEST:
+        return Found(offset=partition.end_offset, leader_epoch=LEADER_EPOCH)
+    if timestamp_ms in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING) and _is_known(call, timestamp_ms):
+        return Found(offset=partition.start_offset, leader_epoch=LEADER_EPOCH)
+    if timestamp_ms == LATEST_TIERED and _is_known(call, timestamp_ms):
+        return Found()
+    if timestamp_ms < 0 and not (timestamp_ms == MAX_TIMESTAMP and _is_known(call, timestamp_ms)):
+        return Found(ErrorCode.UNSUPPORTED_VERSION)
+    search = _latest if timestamp_ms == MAX_TIMESTAMP else _first_at_or_after
+    found: Deferred[Found] = call.broker.read_cold(lambda: search(partition, timestamp_ms))
+    return found.addErrback(lambda failure: Found(error_code_of(failure.value)))
+
+
+def _is_known(call: Call, timestamp_ms: int) -> bool:
+    return call.version >= SINCE.get(timestamp_ms, 0)
+
+
+def _first_at_or_after(partition: Partition, timestamp_ms: int) -> Found:
+    """In a thread. A batch is found by its highest timestamp; the record is inside."""
+    end_offset, wanted_from = partition.end_offset, partition.start_offset
+    for record in partition.log.scan_from_time(timestamp_ms):
+        if record.offset >= end_offset:
+            break
+        if record.timestamp_ms < timestamp_ms:
+            continue
+        # Records of a batch that retention has cut through do not count, and its highest may be among them.
+        inside = find_timestamp(
+            record.payload, timestamp_ms, max_bytes=MAX_OPENED_BYTES, from_offset=wanted_from
+        )
+        if inside is not None:
+            return Found(ErrorCode.NONE, inside.timestamp_ms, inside.offset, LEADER_EPOCH)
+    return Found()
+
+
+def _latest(partition: Partition, _: int) -> Found:
+    hit = partition.log.latest_time()
+    if hit is None or hit.offset >= partition.end_offset:
+        return Found()
+    inside = max_timestamp_offset(partition.log.fetch(hit.offset).payload, max_bytes=MAX_OPENED_BYTES)
+    if inside is None:
+        return Found()
+    return Found(ErrorCode.NONE, inside.timestamp_ms, inside.offset, LEADER_EPOCH)
+
+
+API = Api(2, "ListOffsets", 1, 11, respond)

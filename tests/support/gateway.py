@@ -1,0 +1,104 @@
+"""The gateway as its users run it: a process of its own, real sockets, real files."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+__all__ = ["Gateway", "running_gateway"]
+
+START_DEADLINE_S = 60.0
+STOP_DEADLINE_S = 60.0
+POLL_S = 0.02
+SERVED = re.compile(r"Kafka clients are served on PLAINTEXT://([0-9.]+):([0-9]+)")
+
+
+class Gateway:
+    """A server process on a data directory. It can be killed and started again on the same port."""
+
+    def __init__(self, directory: Path, settings: dict[str, str]) -> None:
+        self.data = directory / "data"
+        self.log = directory / "gateway.log"
+        self._settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+        self.host, self.port = "127.0.0.1", 0
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """On return it serves."""
+        flags = {
+            "data-directory": str(self.data),
+            "listeners": f"PLAINTEXT://{self.host}:{self.port}",
+            "group-initial-rebalance-delay-ms": "0",
+            **{name.replace("_", "-"): value for name, value in self._settings.items()},
+        }
+        arguments = [part for name, value in flags.items() for part in (f"--{name}", value)]
+        # What earlier starts have logged is kept: tests look at it.
+        before = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-m", "barbicel.cli.main", "serve", *arguments],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            )
+        self._wait_until_served(before)
+
+    def _wait_until_served(self, position: int) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_DEADLINE_S
+        while time.monotonic() < deadline:
+            text = self.log.read_bytes()[position:].decode()
+            found = SERVED.search(text)
+            if found is not None:
+                self.port = int(found[2])
+                return
+            assert self._process.poll() is None, f"the gateway did not start: {text}"
+            time.sleep(POLL_S)
+        raise AssertionError(f"the gateway did not start in time: {self.log.read_text()}")
+
+    def kill(self) -> None:
+        """kill -9."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """In order; the exit code."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> int:
+        if self._process is None:
+            return 0
+        process, self._process = self._process, None
+        process.send_signal(how)
+        try:
+            return process.wait(STOP_DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise AssertionError(f"the gateway did not stop: {self.log.read_text()}") from None
+
+
+@contextmanager
+def running_gateway(directory: Path, **settings: str) -> Iterator[Gateway]:
+    """Settings by their names with underscores: num_partitions="3"."""
+    gateway = Gateway(directory, settings)
+    gateway.start()
+    try:
+        yield gateway
+    finally:
+        gateway.stop()
