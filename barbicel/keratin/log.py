@@ -23,15 +23,13 @@ from dataclasses import replace
 from barbicel.clock import Clock, wall_clock_ms
 from barbicel.closing import Closing
 from barbicel.codecs.keratin_format import LOG_HEADER_BYTES, FileHeader, Manifest, SealedSegment
-from barbicel.codecs.keratin_record import Record
 from barbicel.disk import Disk, Lock, RealDisk
 from barbicel.errors import CorruptLog, DiskError, LogClosed, LogStopped, NotALog, OffsetOutOfRange
-from barbicel.keratin.handles import SegmentHandles
 from barbicel.keratin.indexes import SegmentIndexes
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.manifest import settings_of, write_manifest
-from barbicel.keratin.plan import Damage, RecoveryPlan
-from barbicel.keratin.reader import Reader
+from barbicel.keratin.plan import RecoveryPlan
+from barbicel.keratin.readable import ReadableLog
 from barbicel.keratin.records import Ack, Appended, NewRecord, check_records
 from barbicel.keratin.recovery import plan_beside_writer, plan_recovery
 from barbicel.keratin.repair import apply_plan, manifest_of
@@ -43,14 +41,12 @@ from barbicel.keratin.retention import (
 )
 from barbicel.keratin.segment import ActiveSegment
 from barbicel.keratin.settings import LogSettings
-from barbicel.keratin.time_index import TimeHit
-from barbicel.keratin.time_search import TimeSearch
-from barbicel.keratin.view import View
+from barbicel.keratin.syncing import OnlySync
 
 __all__ = ["Log"]
 
 
-class Log(Closing):
+class Log(ReadableLog, Closing):
     """Use `Log.open`. Every method may be called from any thread."""
 
     def __init__(
@@ -61,16 +57,14 @@ class Log(Closing):
         clock: Clock,
         lock: Lock | None,
     ) -> None:
-        self._disk = disk
-        self._layout = recovered.layout
-        self._settings = recovered.settings
+        last = recovered.segments[-1]
+        indexes = last.indexes or SegmentIndexes(last.base_offset, recovered.settings.index_stride_bytes)
+        super().__init__(disk, found, recovered, indexes)
         self._clock = clock
         self._lock = lock
         self._mutex = threading.RLock()
         # Held while the active segment is synced; taken after the mutex, never before it.
-        self._syncing = threading.Lock()
-        # Set under that lock: after a failed sync nobody may sync that file again, whoever waits for it.
-        self._failed_sync: BaseException | None = None
+        self._only_sync = OnlySync(self.path)
         self._stopped: Exception | None = None
         self._is_writing = False
         # A process that was forked has the same open files and no part in the mutex: it may only read.
@@ -79,11 +73,6 @@ class Log(Closing):
         self._active: ActiveSegment | None = None
         self._synced_offset = recovered.next_offset
         self._bytes_since_checkpoint = 0
-        self.path = recovered.layout.root
-        # What was found when the log was opened, before anything was done about it.
-        self.found = found
-        last = recovered.segments[-1]
-        indexes = last.indexes or SegmentIndexes(last.base_offset, recovered.settings.index_stride_bytes)
         if lock is not None and not recovered.damage:
             self._active = ActiveSegment(
                 disk,
@@ -94,19 +83,6 @@ class Log(Closing):
                 next_offset=last.end_offset,
                 end_position=last.end_position,
             )
-        self._view = View(
-            recovered.sealed_segments,
-            last.base_offset,
-            indexes,
-            recovered.log_start_offset,
-            last.end_offset,
-            last.end_position,
-        )
-        self._handles = SegmentHandles(disk, self._layout, self._settings.max_open_segments)
-        self._reader = Reader(
-            self._layout, self._handles, lambda: self._view, self._settings.index_stride_bytes
-        )
-        self._times = TimeSearch(self._reader)
 
     @classmethod
     def open(
@@ -148,70 +124,10 @@ class Log(Closing):
                 lock.release()
             raise
 
-    # --- what it is ---------------------------------------------------------------------------------
-
-    @property
-    def start_offset(self) -> int:
-        """The first offset that can be read."""
-        return self._view.start_offset
-
-    @property
-    def end_offset(self) -> int:
-        """The offset behind the last one that can be read."""
-        return self._view.end_offset
-
-    @property
-    def segments(self) -> tuple[SealedSegment, ...]:
-        return self._view.segments
-
-    @property
-    def open_handles(self) -> int:
-        """Files that are open for reading."""
-        return len(self._handles)
-
-    @property
-    def damage(self) -> tuple[Damage, ...]:
-        """What was found damaged when the log was opened."""
-        return self.found.damage
-
-    @property
-    def was_clean(self) -> bool:
-        """Whether it was closed in order before it was opened: then nothing that it had can be gone."""
-        return self.found.manifest is not None and self.found.manifest.clean_shutdown
-
     @property
     def is_writable(self) -> bool:
         """Whether appends are taken: not after a failure, nor with damage, nor for reading only."""
         return self._stopped is None and self._active is not None
-
-    @property
-    def settings(self) -> LogSettings:
-        return self._settings
-
-    # --- reading ------------------------------------------------------------------------------------
-
-    def fetch(self, offset: int) -> Record:
-        """The record that contains the offset. Raises OffsetOutOfRange, CorruptLog, OffsetsLost."""
-        return self._reader.fetch(offset)
-
-    def scan(
-        self, from_offset: int, *, max_bytes: int | None = None, max_records: int | None = None
-    ) -> Iterator[Record]:
-        """See Reader.scan."""
-        return self._reader.scan(from_offset, max_bytes=max_bytes, max_records=max_records)
-
-    def offset_for_time(self, timestamp_ms: int) -> TimeHit | None:
-        """The first record whose timestamp is not below the given one."""
-        return self._times.first_at_or_after(lambda: self._view, timestamp_ms)
-
-    def scan_from_time(self, timestamp_ms: int) -> Iterator[Record]:
-        """The records from the first one on whose timestamp is not below the given one."""
-        hit = self.offset_for_time(timestamp_ms)
-        return iter(()) if hit is None else self.scan(hit.offset)
-
-    def latest_time(self) -> TimeHit | None:
-        """The first record that has the highest timestamp in the log; None if there is no record."""
-        return self._times.latest(lambda: self._view)
 
     # --- appending ----------------------------------------------------------------------------------
 
@@ -285,7 +201,7 @@ class Log(Closing):
             end_offset, end_position = active.next_offset, active.end_position
         if self._synced_offset < end_offset:
             try:
-                with self._only_sync():
+                with self._only_sync:
                     active.sync()
             except BaseException as error:
                 with self._mutex:
@@ -366,7 +282,7 @@ class Log(Closing):
         return active
 
     def _roll(self, active: ActiveSegment) -> ActiveSegment:
-        with self._only_sync():
+        with self._only_sync:
             sealed = active.seal()
         self._synced_offset = active.next_offset
         header = FileHeader(active.next_offset, self._clock())
@@ -501,12 +417,12 @@ class Log(Closing):
         self._stopped = LogClosed("the log was closed", path=self.path)
 
     def _close_active(self, active: ActiveSegment) -> None:
-        with self._syncing:
+        with self._only_sync.alone():
             active.close()
 
     def _settle(self, active: ActiveSegment) -> None:
         if self._stopped is None and not self._manifest.clean_shutdown:
-            with self._only_sync():
+            with self._only_sync:
                 active.settle()
             self._synced_offset = active.next_offset
             self._replace_manifest(clean_shutdown=True, next_offset=active.next_offset)
@@ -536,18 +452,6 @@ class Log(Closing):
         if not self.damage:
             return ""
         return f", because it is damaged ({'; '.join(map(str, self.damage))}); see 'barbicel log repair'"
-
-    @contextmanager
-    def _only_sync(self) -> Iterator[None]:
-        """One at a time, and none after one that failed: the next would succeed without doing anything."""
-        with self._syncing:
-            if self._failed_sync is not None:
-                raise LogStopped(f"a sync has failed: {self._failed_sync}", path=self.path)
-            try:
-                yield
-            except BaseException as error:
-                self._failed_sync = error
-                raise
 
     @contextmanager
     def _stopping(self) -> Iterator[None]:

@@ -44,7 +44,17 @@ class TimeSearch:
             ),
             default=-1,
         )
-        return None if highest < 0 else self.first_at_or_after(view, highest)
+        if highest < 0:
+            return None
+        # If the highest was trimmed from the front of its segment, only the records can tell the next.
+        return self.first_at_or_after(view, highest) or max(
+            (
+                TimeHit(record.timestamp_ms, record.offset)
+                for record in self._reader.scan(current.start_offset)
+            ),
+            key=lambda hit: (hit.timestamp_ms, -hit.offset),
+            default=None,
+        )
 
     def _first_in(self, view: View, timestamp_ms: int) -> TimeHit | None:
         for stretch in view.stretches():

@@ -399,3 +399,13 @@ def test_a_small_record_that_is_kept_does_not_keep_what_was_read_with_it(disk: F
     log.append([NewRecord(b"x" * 100) for _ in range(500)])
     record = log.fetch(250)
     assert memoryview(record.payload.obj).nbytes < 200
+
+
+def test_segments_may_get_another_size_while_the_log_is_open(disk: FaultDisk) -> None:
+    log = open_log(disk, segment_max_bytes=1 << 20)
+    log.append([NewRecord(b"x" * 100) for _ in range(20)])
+    log.resize(segment_max_bytes=500, segment_max_age_ms=None)
+    log.append([NewRecord(b"x" * 100) for _ in range(20)])
+    log.close()
+    assert manifest_on(disk).segment_max_bytes == 500
+    assert len(manifest_on(disk).segments) > 3

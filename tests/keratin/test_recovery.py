@@ -505,7 +505,7 @@ def test_after_a_failed_sync_nobody_syncs_that_file_again(beside: str) -> None:
     disk.fail("fdatasync", errno.EIO, path_contains=".log")
     active = log._active
     assert active is not None
-    with pytest.raises(DiskError), log._only_sync():
+    with pytest.raises(DiskError), log._only_sync:
         active.sync()
     with pytest.raises(LogStopped, match="a sync has failed"):
         steps[beside]()

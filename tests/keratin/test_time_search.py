@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from barbicel.codecs.keratin_format import INDEX_HEADER_BYTES, TIME_ENTRY
-from barbicel.keratin import Log
+from barbicel.keratin import Log, NewRecord
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.retention import RetentionRules
 from barbicel.keratin.time_index import TimeHit
@@ -183,3 +183,31 @@ def test_what_retention_took_away_is_not_found(disk: FaultDisk) -> None:
     log.retain(RetentionRules(max_bytes=1000))
     assert log.start_offset > 0
     check(log, ZIGZAG)
+
+
+def test_the_highest_timestamp_of_all_segments_is_found(disk: FaultDisk) -> None:
+    log = open_log(disk)
+    assert log.latest_time() is None
+    times = [5, 900, 7, 900, 3] * 20
+    for timestamp_ms in times:
+        log.append([NewRecord(b"x" * 100, timestamp_ms=timestamp_ms)])
+    assert len(log.segments) > 1
+    assert log.latest_time() == (900, 1)
+    log.truncate_before(2)
+    assert log.latest_time() == (900, 3)
+
+
+def test_a_timestamp_that_was_trimmed_away_is_not_the_highest(disk: FaultDisk) -> None:
+    log = open_log(disk)
+    for timestamp_ms in (900, 3, 5, 4):
+        log.append([NewRecord(b"", timestamp_ms=timestamp_ms)])
+    log.truncate_before(1)
+    assert log.latest_time() == (5, 2)
+
+
+def test_a_scan_may_begin_at_a_time(disk: FaultDisk) -> None:
+    log = open_log(disk)
+    for timestamp_ms in (1, 2, 5, 4, 6):
+        log.append([NewRecord(b"", timestamp_ms=timestamp_ms)])
+    assert [record.offset for record in log.scan_from_time(3)] == [2, 3, 4]
+    assert list(log.scan_from_time(7)) == []

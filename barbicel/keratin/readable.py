@@ -1,0 +1,110 @@
+"""The side of a log that reads: what it holds, by offset and by time. It changes nothing and never waits.
+
+Readers take the current View, which is replaced as a whole by whoever writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from barbicel.codecs.keratin_format import SealedSegment
+from barbicel.codecs.keratin_record import Record
+from barbicel.disk import Disk
+from barbicel.keratin.handles import SegmentHandles
+from barbicel.keratin.indexes import SegmentIndexes
+from barbicel.keratin.plan import Damage, RecoveryPlan
+from barbicel.keratin.reader import Reader
+from barbicel.keratin.settings import LogSettings
+from barbicel.keratin.time_index import TimeHit
+from barbicel.keratin.time_search import TimeSearch
+from barbicel.keratin.view import View
+
+__all__ = ["ReadableLog"]
+
+
+class ReadableLog:
+    """Every method may be called from any thread."""
+
+    def __init__(
+        self, disk: Disk, found: RecoveryPlan, recovered: RecoveryPlan, indexes: SegmentIndexes
+    ) -> None:
+        self._disk = disk
+        self._layout = recovered.layout
+        self._settings = recovered.settings
+        self.path = recovered.layout.root
+        # What was found when the log was opened, before anything was done about it.
+        self.found = found
+        last = recovered.segments[-1]
+        self._view = View(
+            recovered.sealed_segments,
+            last.base_offset,
+            indexes,
+            recovered.log_start_offset,
+            last.end_offset,
+            last.end_position,
+        )
+        self._handles = SegmentHandles(disk, self._layout, self._settings.max_open_segments)
+        self._reader = Reader(
+            self._layout, self._handles, lambda: self._view, self._settings.index_stride_bytes
+        )
+        self._times = TimeSearch(self._reader)
+
+    # --- what it is ---------------------------------------------------------------------------------
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that can be read."""
+        return self._view.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The offset behind the last one that can be read."""
+        return self._view.end_offset
+
+    @property
+    def segments(self) -> tuple[SealedSegment, ...]:
+        return self._view.segments
+
+    @property
+    def open_handles(self) -> int:
+        """Files that are open for reading."""
+        return len(self._handles)
+
+    @property
+    def damage(self) -> tuple[Damage, ...]:
+        """What was found damaged when the log was opened."""
+        return self.found.damage
+
+    @property
+    def was_clean(self) -> bool:
+        """Whether it was closed in order before it was opened: then nothing that it had can be gone."""
+        return self.found.manifest is not None and self.found.manifest.clean_shutdown
+
+    @property
+    def settings(self) -> LogSettings:
+        return self._settings
+
+    # --- reading ------------------------------------------------------------------------------------
+
+    def fetch(self, offset: int) -> Record:
+        """The record that contains the offset. Raises OffsetOutOfRange, CorruptLog, OffsetsLost."""
+        return self._reader.fetch(offset)
+
+    def scan(
+        self, from_offset: int, *, max_bytes: int | None = None, max_records: int | None = None
+    ) -> Iterator[Record]:
+        """See Reader.scan."""
+        return self._reader.scan(from_offset, max_bytes=max_bytes, max_records=max_records)
+
+    def offset_for_time(self, timestamp_ms: int) -> TimeHit | None:
+        """The first record whose timestamp is not below the given one."""
+        return self._times.first_at_or_after(lambda: self._view, timestamp_ms)
+
+    def scan_from_time(self, timestamp_ms: int) -> Iterator[Record]:
+        """The records from the first one on whose timestamp is not below the given one."""
+        hit = self.offset_for_time(timestamp_ms)
+        return iter(()) if hit is None else self.scan(hit.offset)
+
+    def latest_time(self) -> TimeHit | None:
+        """The first record that has the highest timestamp in the log; None if there is no record."""
+        return self._times.latest(lambda: self._view)
