@@ -5,10 +5,12 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # Crash states that `make crash` looks at.
 STATES ?= 1000000
+# How long `make chaos` kills and checks.
+SECONDS ?= 300
 # Which benchmark to run; empty runs all of them.
 PART ?=
 
-.PHONY: serve test check bench crash clean
+.PHONY: serve test check bench crash chaos clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Barbicel needs Python 3.11 or newer, set PYTHON=")'
@@ -33,6 +35,9 @@ bench: $(READY)
 
 crash: $(READY)
 	$(BIN)/python -m tests.crash $(STATES)
+
+chaos: $(READY)
+	$(BIN)/python -m tests.chaos $(SECONDS)
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/out
