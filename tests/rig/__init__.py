@@ -1,0 +1,1 @@
+"""What runs a real Apache Kafka and real Java clients, from Maven's jars and without a container."""
