@@ -31,6 +31,7 @@ __all__ = [
     "OpenMode",
     "RealDisk",
     "Replacement",
+    "Space",
     "copy_file",
     "parent",
     "read_file",
@@ -58,6 +59,13 @@ class Entry(NamedTuple):
     name: str
     size: int
     is_directory: bool
+
+
+class Space(NamedTuple):
+    """Of the file system that a path lies in: what it has, and what this process may still write."""
+
+    total_bytes: int
+    usable_bytes: int
 
 
 class Lock(Protocol):
@@ -110,6 +118,8 @@ class Disk(Protocol):
         """The size of a file, None if there is no file of that name."""
 
     def exists(self, path: str) -> bool: ...
+
+    def space(self, path: str) -> Space: ...
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents, durably. One that exists is left as it is."""
@@ -323,6 +333,11 @@ class RealDisk:
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)
+
+    def space(self, path: str) -> Space:
+        with _naming("stat", path):
+            found = os.statvfs(path)
+        return Space(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def make_directory(self, path: str) -> None:
         missing = []

@@ -56,6 +56,16 @@ def content(disk: Disk, path: str) -> bytes:
     return read_file(disk, path, 1 << 30)
 
 
+def test_space_is_told_of_the_file_system_that_a_path_lies_in(disk: Disk, root: str) -> None:
+    make(disk, f"{root}/file", b"content")
+    for path in (root, f"{root}/file"):
+        space = disk.space(path)
+        assert space.total_bytes >= space.usable_bytes > 0
+    with pytest.raises(DiskError) as caught:
+        disk.space(f"{root}/absent")
+    assert (caught.value.operation, caught.value.errno) == ("stat", errno.ENOENT)
+
+
 # Directories
 
 

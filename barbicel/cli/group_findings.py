@@ -90,6 +90,8 @@ class Finding:
     delta_bytes: int = 0
     events: int = 0
     torn: TornDelta | None = None
+    # Where the delta is, or is to be.
+    delta_path: str = ""
     # A new delta has to be begun, in the place of a void one or where none is.
     is_delta_void: bool = False
     is_delta_missing: bool = False

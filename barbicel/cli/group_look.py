@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from heapq import nsmallest
 from itertools import islice
 from typing import NamedTuple
@@ -16,8 +17,8 @@ from barbicel.cli.group_findings import Finding, Findings, Sample, Selection, Su
 from barbicel.codecs.stroma_format import NO_DEADLINE_MS
 from barbicel.disk import Disk, Entry
 from barbicel.errors import BarbicelError, DiskError, NotAGroupDirectory, UnknownVersion
-from barbicel.stroma.directory import list_groups
-from barbicel.stroma.layout import GroupFiles, StoreLayout
+from barbicel.stroma.directory import list_groups, read_hashed_key
+from barbicel.stroma.layout import GroupFiles, StoreLayout, data_stem
 from barbicel.stroma.names import GroupKey, file_stem, is_hashed, parse_stem
 from barbicel.stroma.recovery import GroupPlan, plan_group
 from barbicel.stroma.repair import rebuilt_state
@@ -55,7 +56,7 @@ def check_is_store(disk: Disk, layout: StoreLayout) -> None:
         raise NotAGroupDirectory(
             "this is a log, not a directory of groups", path=layout.root, hint="barbicel log"
         )
-    if any(_group_stem(entry) is not None for entry in entries) or {"LOCK", "tmp"} <= names:
+    if any(_state_stem(entry) is not None for entry in entries) or {"LOCK", "tmp"} <= names:
         return
     raise NotAGroupDirectory("not a directory of groups: there is no .snap and no .delta", path=layout.root)
 
@@ -94,7 +95,7 @@ def _look(
 ) -> Findings:
     # Before the groups: one that is made in between is not yet in it, and so is not taken for nobody's.
     entries = disk.list(layout.root)
-    named = set(list_groups(disk, layout))
+    named = _named_groups(disk, layout)
     keys = sorted(key for key in named if selection.matches(key))
     if selection.key is not None and not keys and _has_files(disk, layout, selection.key):
         keys = [selection.key]
@@ -110,36 +111,63 @@ def _look(
     return Findings(layout.root, holder, groups, unnamed, foreign, asides)
 
 
+def _named_groups(disk: Disk, layout: StoreLayout) -> set[GroupKey]:
+    """Those whose names can be read; the files of the others are told as nobody's."""
+    named: set[GroupKey] = set()
+    with suppress(DiskError):
+        for key in list_groups(disk, layout):
+            named.add(key)
+    return named
+
+
 def _has_files(disk: Disk, layout: StoreLayout, key: GroupKey) -> bool:
-    files = layout.files(key)
-    return disk.exists(files.snapshot) or disk.exists(files.delta)
+    try:
+        files = layout.files(key)
+    except ValueError:
+        return False  # no group can have this name
+    return any(disk.exists(path) for path in files.data)
 
 
-def _group_stem(entry: Entry, suffixes: Sequence[str] = ("snap", "delta")) -> str | None:
-    """The stem of a name that a group's file may have."""
+def _state_stem(entry: Entry) -> str | None:
+    """The stem of a name that a file with a group's state may have."""
+    stem = None if entry.is_directory else data_stem(entry.name)
+    return stem if stem is not None and (is_hashed(stem) or parse_stem(stem) is not None) else None
+
+
+def _name_stem(entry: Entry) -> str | None:
+    """The stem of a name that a file with a group's full name may have."""
     stem, dot, suffix = entry.name.rpartition(".")
-    if not dot or suffix not in suffixes or entry.is_directory:
-        return None
-    return stem if is_hashed(stem) or (suffix != "name" and parse_stem(stem) is not None) else None
+    return stem if dot and suffix == "name" and is_hashed(stem) and not entry.is_directory else None
 
 
 def _others(
     disk: Disk, layout: StoreLayout, entries: Sequence[Entry], stems: set[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """The unnamed, the foreign and the kept aside."""
-    hashed = [entry for entry in entries if is_hashed(_group_stem(entry) or "")]
-    unknown = {entry.name.rpartition(".")[0] for entry in hashed} - stems
+    hashed = {stem for entry in entries if (stem := _state_stem(entry)) is not None and is_hashed(stem)}
+    unknown = {stem for stem in hashed - stems if _is_nobodys(disk, layout, stem)}
     unnamed, foreign = [], []
     for entry in entries:
         path = f"{layout.root}/{entry.name}"
-        stem = _group_stem(entry, ("snap", "delta", "name"))
+        stem = _state_stem(entry) or _name_stem(entry)
         if entry.name in ("LOCK", "tmp") or _aside_stem(entry) is not None:
             continue
-        if stem is None or (entry.name.endswith(".name") and stem not in stems | unknown):
+        if stem is None or (_name_stem(entry) is not None and stem not in stems | hashed):
             foreign.append(path)
         elif stem in unknown and disk.exists(path):
             unnamed.append(path)
     return tuple(unnamed), tuple(foreign), _asides(layout, entries, None)
+
+
+def _is_nobodys(disk: Disk, layout: StoreLayout, stem: str) -> bool:
+    """Whether files that had no name still have none: a group is made or deleted beside this look."""
+    files = GroupFiles(layout, stem)
+    if not any(disk.exists(path) for path in files.data):
+        return False
+    try:
+        return read_hashed_key(disk, layout, stem) is None
+    except DiskError:
+        return True
 
 
 def _asides(layout: StoreLayout, entries: Sequence[Entry], stems: set[str] | None) -> tuple[str, ...]:
@@ -172,12 +200,14 @@ def _look_at(
     try:
         plan = _plan_beside_writer(disk, files, key, looks=1 if holder is None else LOOKS_AT_A_GROUP_IN_USE)
     except (DiskError, UnknownVersion) as error:
+        if holder is not None and not any(disk.exists(path) for path in files.data):
+            return None
         return Finding(key, files, unreadable=str(error))
     if not plan.exists:
         return None
     is_usable = plan.damage is None
     is_fresh_delta_due = is_usable and not plan.delta_bytes
-    has_delta = disk.exists(files.delta)
+    has_delta = disk.exists(plan.delta_path)
     state = plan.state()
     return Finding(
         key,
@@ -190,6 +220,7 @@ def _look_at(
         delta_bytes=plan.delta_bytes,
         events=len(plan.events),
         torn=plan.torn,
+        delta_path=plan.delta_path,
         is_delta_void=is_fresh_delta_due and has_delta,
         is_delta_missing=is_fresh_delta_due and not has_delta,
         has_name=is_named,

@@ -46,11 +46,12 @@ def problems(finding: Finding) -> list[str]:
     files, torn = finding.files, finding.torn
     lines = [text for text in (finding.unreadable, finding.damage) if text is not None]
     if torn is not None:
-        lines.append(f"{files.delta}: torn at byte {torn.position}, {_size(torn)}: {torn.reason}")
+        lines.append(f"{finding.delta_path}: torn at byte {torn.position}, {_size(torn)}: {torn.reason}")
         if torn.whole_events:
             lines.append(f"  behind it whole events: {torn.whole_events}")
     if finding.is_delta_void:
-        lines.append(f"{files.delta}: void, the snapshot has all of it")
+        rest = f" but its last {counted(finding.events, 'event')}" if finding.events else ""
+        lines.append(f"{finding.delta_path}: void, the snapshot has all of it{rest}")
     if finding.is_delta_missing:
         lines.append(f"{files.delta}: missing, as after an interrupted deletion")
     if not finding.has_name:
@@ -68,7 +69,7 @@ def actions(finding: Finding) -> list[str]:
         lines.append(f"rebuild {files.snapshot}")
         lines.append(f"begin a new {files.delta}")
     elif torn is not None:
-        lines.append(f"cut {files.delta} at byte {torn.position}, {_size(torn)} kept as .torn-<ms>")
+        lines.append(f"cut {finding.delta_path} at byte {torn.position}, {_size(torn)} kept as .torn-<ms>")
     elif finding.needs_recovery:
         lines.append(f"begin a new {files.delta}")
     return lines
@@ -84,9 +85,10 @@ def redelivery(finding: Finding) -> str | None:
         before = "not known" if finding.known_until is None else str(finding.known_until)
         after = finding.rebuilt
         beyond = f" and {counted(after.acked_offsets, 'offset')} beyond it" if after.acked_offsets else ""
+        committed = "; acked_until counts as committed" if after.is_committed else ""
         return (
             f"acked_until before: {before}, after: {after.acked_until}{beyond}; "
-            "everything else is delivered again"
+            f"everything else is delivered again{committed}"
         )
     if finding.torn is not None:
         return f"acked_until stays {finding.known_until}; what only the torn bytes acked is delivered again"

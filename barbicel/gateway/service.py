@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from twisted.internet.defer import Deferred, DeferredList, maybeDeferred
 from twisted.internet.error import CannotListenError
+from twisted.logger import STDLibLogObserver, globalLogBeginner
 
 from barbicel.config.listeners import Listener
 from barbicel.config.settings import Config
@@ -21,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class Service:
-    """Opened before the reactor runs; it stops in order when the reactor does."""
+    """Opened before the reactor runs. When that stops, serving ends in order; then close `broker`."""
 
     def __init__(self, disk: Disk, config: Config, reactor: Reactor) -> None:
         """Raises BarbicelError: the directory is in use or damaged, a port is taken."""
@@ -29,14 +31,15 @@ class Service:
         self._config = config
         self.broker = Broker.open(disk, config, reactor)
         self._ports: list[BoundPort] = []
+        self._server = KafkaServer(self.broker, config, reactor)
         try:
-            self.kafka = self._listen(config.listeners[0], KafkaServer(self.broker, config, reactor))
+            self.kafka = self._listen(config.listeners[0], self._server)
         except BaseException:
             self.broker.close()
             raise
         reactor.callWhenRunning(self.broker.start)
-        reactor.addSystemEventTrigger("before", "shutdown", self._stop_listening)
-        reactor.addSystemEventTrigger("after", "shutdown", self.broker.close)
+        # The reactor goes on until what it returns has fired.
+        reactor.addSystemEventTrigger("before", "shutdown", self._stop_serving)
 
     def _listen(self, listener: Listener, factory: Any) -> Listener:
         """The listener with the port that is really open."""
@@ -47,17 +50,26 @@ class Service:
         self._ports.append(port)
         return listener._replace(port=port.getHost().port)
 
-    def _stop_listening(self) -> None:
-        for port in self._ports:
-            port.stopListening()
+    def _stop_serving(self) -> Deferred[Any]:
+        """No new clients, no new requests; what was accepted is answered."""
+        closed = [maybeDeferred(port.stopListening) for port in self._ports]
+        return DeferredList([*closed, self._server.drain()])
 
 
 def run(disk: Disk, config: Config) -> None:
-    """Serve until SIGINT or SIGTERM, then stop in order. Raises BarbicelError if it cannot start."""
+    """Serve until SIGINT or SIGTERM, then stop in order. Raises BarbicelError if it cannot start, or cannot
+    make everything durable at the end."""
     from twisted.internet import reactor  # here, because importing it installs it
 
+    # What Twisted itself has to say goes where everything goes.
+    logging.getLogger("twisted").setLevel(logging.WARNING)
+    observer: Any = STDLibLogObserver()  # of an interface that is no type
+    globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
     running: Any = reactor  # the module is replaced by the reactor, which no type says
     service = Service(disk, config, running)
     _log.info("Kafka clients are served on %s, data is in %s", service.kafka, service.broker.data_directory)
-    running.run()
+    try:
+        running.run()
+    finally:
+        service.broker.close()
     _log.info("stopped")

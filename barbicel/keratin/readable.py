@@ -66,6 +66,11 @@ class ReadableLog:
         return self._view.segments
 
     @property
+    def size_bytes(self) -> int:
+        """What its readable records take on the disk, without what is allocated ahead."""
+        return sum(stretch.end_position for stretch in self._view.stretches())
+
+    @property
     def open_handles(self) -> int:
         """Files that are open for reading."""
         return len(self._handles)

@@ -157,7 +157,7 @@ def test_a_repair_begins_where_the_log_does(groups: Path, tmp_path: Path) -> Non
             "acked_until_before": None,
             "acked_until_after": 8,
             "text": "acked_until before: not known, after: 8 and 3 offsets beyond it; "
-            "everything else is delivered again",
+            "everything else is delivered again; acked_until counts as committed",
         }
     ]
     assert run("group", "repair", groups, "--apply", "--log", tmp_path / "log").exit_code == 0

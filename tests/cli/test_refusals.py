@@ -226,6 +226,22 @@ def test_a_group_with_something_else_in_a_files_place_cannot_be_read(
 def test_a_full_name_that_is_no_file_is_told(
     groups: Path, tmp_path: Path, command: Command, make: Callable[[Path], None]
 ) -> None:
-    """Nobody knows whose the files beside it are."""
+    """Nobody knows whose the files beside it are. All other groups are looked at."""
     replace_with(make, name(groups))
-    check_refused(run_on(command, groups, tmp_path), name(groups))
+    result = run_on(command, groups, tmp_path)
+    assert result.exit_code == (0 if "inspect" in command else 3)
+    assert f"{name(groups).stem}.delta" in words(result)
+    assert told_group(groups, BILLING)["verdict"] == "sound"
+
+
+@EACH_GROUP_COMMAND
+@pytest.mark.parametrize("option", ["--topic", "--group"])
+def test_a_name_that_no_group_can_have_is_no_group(
+    groups: Path, tmp_path: Path, command: Command, option: str
+) -> None:
+    """As a shell gives a byte that is no UTF-8, and a name that is too long."""
+    for wrong in ("\udcff", "x" * (1 << 18)):
+        asked = {"--topic": "orders", "--partition": "3", "--group": "billing", option: wrong}
+        result = run(*command, groups, *[word for pair in asked.items() for word in pair])
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "no group here is the one that was asked for" in result.stderr

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import NamedTuple
 
-from barbicel.disk import Bytes, Entry, OpenMode
+from barbicel.disk import Bytes, Entry, OpenMode, Space
 from barbicel.errors import LogLocked
 from tests.support.faults import Call, Fault, Gate, Operation, PowerCut, naming
 from tests.support.inodes import SECTOR_BYTES, Directory, Fate, Inode, Node, survivor
@@ -40,6 +40,10 @@ __all__ = [
     "Operation",
     "PowerCut",
 ]
+
+
+# What a disk without a limit says that it has.
+UNLIMITED_BYTES = 1 << 50
 
 
 class _Append(NamedTuple):
@@ -95,6 +99,12 @@ class FaultDisk(Gate):
         except OSError:
             return False
         return True
+
+    def space(self, path: str) -> Space:
+        with self.passing("stat", path):
+            self._tree.node(path)
+            total = UNLIMITED_BYTES if self.capacity_bytes is None else self.capacity_bytes
+            return Space(total, self.room_bytes(total))
 
     def make_directory(self, path: str) -> None:
         with self.passing("mkdir", path):

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -55,7 +55,7 @@ class Gateway:
                 [sys.executable, "-W", "ignore", "-m", "barbicel.cli.main", "serve", *arguments],
                 stdout=log,
                 stderr=log,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                env={**_without_settings(os.environ), "PYTHONPATH": os.pathsep.join(sys.path)},
             )
         self._wait_until_served(before)
 
@@ -91,6 +91,11 @@ class Gateway:
             process.kill()
             process.wait()
             raise AssertionError(f"the gateway did not stop: {self.log.read_text()}") from None
+
+
+def _without_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """A test's gateway has the settings that the test says, and no others."""
+    return {name: value for name, value in environment.items() if not name.startswith("BARBICEL_")}
 
 
 @contextmanager

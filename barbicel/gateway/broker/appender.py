@@ -14,7 +14,7 @@ from zlib import crc32
 from barbicel.errors import BarbicelError, QueueFull
 from barbicel.gateway.twisted_types import Reactor
 from barbicel.keratin import Ack, Appended, Log, NewRecord, Writer, WriterSettings
-from barbicel.keratin.writer import Answer
+from barbicel.keratin.writer import Answer, answer_here
 
 __all__ = ["Appender"]
 
@@ -52,7 +52,14 @@ class Appender:
     def append(self, log: Log, record: NewRecord, done: Done) -> None:
         """Never waits. `done` is called in the reactor's thread, after this returns or before."""
         shard = self._shards[crc32(log.path.encode()) % len(self._shards)]
-        if shard.waiting or not self._submit(shard, log, record, done):
+        if not shard.waiting and self._submit(shard, log, record, done):
+            return
+        try:
+            # Refused now or never: a later batch of the same producer counts on this one.
+            log.check((record,))
+        except BarbicelError as error:
+            done(error)
+        else:
             shard.waiting.append(_Waiting(log, record, done))
 
     def _submit(self, shard: _Shard, log: Log, record: NewRecord, done: Done) -> bool:
@@ -69,14 +76,17 @@ class Appender:
         self._reactor.callFromThread(self._answer, answers)
 
     def _answer(self, answers: Sequence[Answer]) -> None:
-        for done, outcome in answers:
-            done(outcome)
+        answer_here(answers)
         for shard in self._shards:
             while shard.waiting and self._submit(shard, *shard.waiting[0]):
                 shard.waiting.popleft()
         self._after_turn()
 
     def close(self) -> None:
-        """Commit what the writers have. Waits for the disk; the answers come when the reactor runs."""
+        """Commit what the writers have. Waits for the disk; the answers come when the reactor runs.
+
+        What never got to a writer was never answered, and is forgotten.
+        """
         for shard in self._shards:
+            shard.waiting.clear()
             shard.writer.close()

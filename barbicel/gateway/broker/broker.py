@@ -6,23 +6,26 @@ It owns the threads that wait for the disk and the timers; protocols see methods
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 from twisted.internet.threads import deferToThreadPool
 from twisted.python.threadpool import ThreadPool
 
 from barbicel.clock import Clock, wall_clock_ms
+from barbicel.codecs.producer_snapshot import ProducerSnapshot
 from barbicel.config.settings import Config
 from barbicel.disk import Disk
+from barbicel.errors import BarbicelError, LogClosed
 from barbicel.gateway.broker.appender import Appender
 from barbicel.gateway.broker.catalogue import Catalogue
 from barbicel.gateway.broker.consumption import GroupOffsets
 from barbicel.gateway.broker.membership import Coordinator, GroupSettings
-from barbicel.gateway.broker.partition import Partition
+from barbicel.gateway.broker.partition import Appends, Partition
 from barbicel.gateway.broker.topics import Topics
 from barbicel.gateway.broker.worker import Worker
 from barbicel.gateway.twisted_types import Reactor, Timer
@@ -44,6 +47,7 @@ class Broker:
     def __init__(
         self, disk: Disk, catalogue: Catalogue, config: Config, reactor: Reactor, clock: Clock = wall_clock_ms
     ) -> None:
+        self.disk = disk
         self.config = config
         self.clock = clock
         self.reactor = reactor
@@ -81,9 +85,13 @@ class Broker:
         catalogue = Catalogue.open(disk, disk.resolve(config.data_directory), clock)
         try:
             broker = cls(disk, catalogue, config, reactor, clock)
-            broker.topics.open_all()
         except BaseException:
             catalogue.close()
+            raise
+        try:
+            broker.topics.open_all()
+        except BaseException:
+            broker.close()
             raise
         return broker
 
@@ -111,18 +119,16 @@ class Broker:
         self._changes.close()
         if self._readers.started:
             self._readers.stop()
-        try:
+        # Each step is taken whatever became of those before it.
+        with ExitStack() as steps:
+            steps.callback(self.catalogue.close)
+            steps.callback(self.offsets.close)
             self.topics.close_all()
-        finally:
-            try:
-                self.offsets.close()
-            finally:
-                self.catalogue.close()
 
     # --- reading and appending ----------------------------------------------------------------------
 
     @property
-    def append(self) -> Any:
+    def append(self) -> Appends:
         """For Partition.produce."""
         return self._appender.append
 
@@ -149,7 +155,7 @@ class Broker:
     def _write_producers(self, partition: Partition) -> None:
         partition.bytes_since_snapshot = 0
         snapshot = partition.producers.snapshot()
-        self.change(lambda: partition.producer_file.write(snapshot)).addErrback(
+        self.change(partial(_keep_producers, partition, snapshot)).addErrback(
             lambda failure: _log.warning("%s", failure.value)
         )
 
@@ -172,19 +178,21 @@ class Broker:
 
     # --- what happens by itself ---------------------------------------------------------------------
 
-    def _apply_retention(self) -> Deferred[Any]:
-        """Roll and drop segments in the background; the next round begins when this one has ended."""
-        jobs = []
-        for topic in self.topics:
-            rules = RetentionRules(
-                max_age_ms=topic.values.retention_ms, max_bytes=topic.values.retention_bytes
-            )
-            for partition in topic.partitions:
-                if partition.is_writable:
-                    jobs.append(self.read_cold(partial(_retain, partition.log, rules)))
-        for job in jobs:
-            job.addErrback(lambda failure: _log.warning("retention: %s", failure.value))
-        return DeferredList(jobs)
+    def _apply_retention(self) -> Deferred[None]:
+        """Roll and drop segments in the background; the next round begins when this one has ended.
+
+        One thread does it for all partitions: consumers who read old data need the others.
+        """
+        logs = [
+            (partition.log, RetentionRules(topic.values.retention_bytes, topic.values.retention_ms))
+            for topic in self.topics
+            for partition in topic.partitions
+            if partition.is_writable
+        ]
+        # Or one error would be the end of it.
+        return self.read_cold(partial(_retain_all, logs)).addErrback(
+            lambda failure: _log.error("retention failed", exc_info=failure.value)
+        )
 
     def _expire_producers(self) -> None:
         now_ms = self.clock()
@@ -193,6 +201,19 @@ class Broker:
                 partition.producers.expire(now_ms, self.config.producer_id_expiration_ms)
 
 
-def _retain(log: Log, rules: RetentionRules) -> None:
-    log.roll_if_due()
-    log.retain(rules)
+def _retain_all(logs: Sequence[tuple[Log, RetentionRules]]) -> None:
+    for log, rules in logs:
+        try:
+            log.roll_if_due()
+            log.retain(rules)
+        except LogClosed:
+            continue  # its topic was deleted meanwhile
+        except BarbicelError as error:
+            _log.warning("retention: %s", error)
+
+
+def _keep_producers(partition: Partition, snapshot: ProducerSnapshot) -> None:
+    """A snapshot beyond the log's end would be of no use after a power cut: all of the log would be read."""
+    with suppress(LogClosed):  # its topic was deleted meanwhile
+        partition.log.sync()
+        partition.producer_file.write(snapshot)

@@ -3,6 +3,9 @@
 Commits that arrive while a turn is being written are the next turn: one write a group, and one hand-over
 back into the reactor for all of them. Which group has positions in which partitions is kept in memory, so
 that nobody has to look through the directory; the positions themselves are in Stroma's files.
+
+Whatever changes positions is done in the order in which it was asked for. So the commits of a deleted topic
+that are still on their way are deleted with it, and the next topic of that name starts without them.
 """
 
 from __future__ import annotations
@@ -11,18 +14,19 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 
 from barbicel.clock import Clock
 from barbicel.codecs.stroma_events import Commit
 from barbicel.disk import Disk
-from barbicel.errors import BarbicelError
+from barbicel.errors import BarbicelError, LogClosed
 from barbicel.gateway.twisted_types import Reactor
 from barbicel.stroma import Flusher, GroupKey, GroupStore
 
-__all__ = ["Committed", "GroupOffsets", "Place", "Position"]
+__all__ = ["Committed", "GroupOffsets", "Outcomes", "Place", "Position"]
 
 _log = logging.getLogger(__name__)
 
@@ -51,12 +55,11 @@ Outcomes: TypeAlias = dict[Place, BarbicelError | None]
 
 
 class _Job(NamedTuple):
-    """Work for the thread. A commit records events and is answered after the turn's write."""
+    """Work for the thread, answered after its turn's write."""
 
+    group: str
     run: Callable[[], Any]
-    answer: Deferred[Any]
-    # For commits: the groups whose write the answer waits for.
-    keys: tuple[GroupKey, ...] = ()
+    answer: Deferred[Any] | Future[Any]
 
 
 class _Failed(NamedTuple):
@@ -67,19 +70,22 @@ class GroupOffsets:
     """Committed offsets. Methods that return a Deferred are for the reactor's thread."""
 
     def __init__(self, disk: Disk, path: str, reactor: Reactor, clock: Clock) -> None:
+        """Waits for the disk. Raises BarbicelError."""
         self._reactor = reactor
         self.store = GroupStore.open(path, disk=disk, clock=clock)
-        self._flusher = Flusher(self.store)
         self._places: dict[str, set[Place]] = {}
+        # Only the thread changes the places; the lock is for those who look.
+        self._places_lock = threading.Lock()
         for key in self.store.groups():
             self._places.setdefault(key.group, set()).add((key.topic, key.partition))
         self._wakes = threading.Condition()
         self._jobs: deque[_Job] = deque()
         self._is_closing = False
+        self._flusher = Flusher(self.store)
         self._thread = threading.Thread(target=self._work, name="group-offsets", daemon=True)
         self._thread.start()
 
-    # --- for whoever opens and deletes logs: any thread ---------------------------------------------
+    # --- for whoever opens and deletes logs: any thread but the reactor's ---------------------------
 
     def log_opened(self, topic: str, partition: int, end_offset: int) -> None:
         """After a crash: a group that had consumed beyond the log's end goes back to it."""
@@ -89,36 +95,35 @@ class GroupOffsets:
             )
 
     def topic_deleted(self, topic: str) -> None:
-        for group in list(self._places):
-            for place in [place for place in self._places.get(group, ()) if place[0] == topic]:
-                self._delete(group, place)
+        """On return no group has a position in it, durably. Raises the first error, after the rest."""
+        done: Future[list[BarbicelError]] = Future()
+
+        def run() -> list[BarbicelError]:
+            outcomes = [
+                self._delete(group, [place for place in self.places(group) if place[0] == topic])
+                for group in self.groups()
+            ]
+            return [error for outcome in outcomes for error in outcome.values() if error is not None]
+
+        self._put(_Job("", run, done))
+        for error in done.result():
+            raise error
 
     # --- for protocols ------------------------------------------------------------------------------
 
     def groups(self) -> list[str]:
         """Every group that has a position somewhere."""
-        return sorted(self._places)
+        with self._places_lock:
+            return sorted(self._places)
 
     def places(self, group: str) -> list[Place]:
-        return sorted(self._places.get(group, ()))
+        """The partitions in which a group has a position."""
+        with self._places_lock:
+            return sorted(self._places.get(group, ()))
 
     def commit(self, group: str, positions: Sequence[Position]) -> Deferred[Outcomes]:
         """Answered when they are written; synced within 100 ms."""
-        keys = tuple(GroupKey(*position.place, group) for position in positions)
-
-        def run() -> Outcomes:
-            outcomes: Outcomes = {}
-            for key, position in zip(keys, positions, strict=True):
-                metadata = None if position.metadata is None else position.metadata.encode()
-                try:
-                    self.store.record(key, [Commit(position.offset, position.leader_epoch, metadata)])
-                    self._places.setdefault(group, set()).add(position.place)
-                    outcomes[position.place] = None
-                except (BarbicelError, ValueError) as error:
-                    outcomes[position.place] = _as_error(error)
-            return outcomes
-
-        return self._submit(run, keys)
+        return self._submit(group, lambda: {at.place: self._record(group, at) for at in positions})
 
     def fetch(
         self, group: str, places: Iterable[Place] | None
@@ -126,57 +131,96 @@ class GroupOffsets:
         """The positions that were committed, of these partitions or of all; others are left out."""
 
         def run() -> dict[Place, Committed | BarbicelError]:
+            known = self.places(group)
+            wanted = known if places is None else sorted(set(places).intersection(known))
+            found = {place: self._read(GroupKey(*place, group)) for place in wanted}
+            return {place: position for place, position in found.items() if position is not None}
+
+        return self._submit(group, run)
+
+    def delete(self, group: str, places: Iterable[Place] | None = None) -> Deferred[Outcomes]:
+        """Forget the positions, durably: those in these partitions or all. What there is not, is left out."""
+
+        def run() -> Outcomes:
+            known = self.places(group)
+            return self._delete(group, known if places is None else sorted(set(places).intersection(known)))
+
+        return self._submit(group, run)
+
+    # --- what jobs do: the thread -------------------------------------------------------------------
+
+    def _record(self, group: str, position: Position) -> BarbicelError | None:
+        try:
+            metadata = None if position.metadata is None else position.metadata.encode()
+            event = Commit(position.offset, position.leader_epoch, metadata)
+            self.store.record(GroupKey(*position.place, group), [event])
+        except BarbicelError as error:
+            return error
+        except ValueError as error:  # the format cannot hold it
+            return BarbicelError(str(error))
+        # A write that fails leaves the place here: its files may have come to be, and may hold something.
+        with self._places_lock:
+            self._places.setdefault(group, set()).add(position.place)
+        return None
+
+    def _read(self, key: GroupKey) -> Committed | BarbicelError | None:
+        try:
+            state = self.store.state(key)
+        except BarbicelError as error:
+            return error
+        if not state.is_committed:
+            return None
+        metadata = None if state.metadata is None else state.metadata.decode("utf-8", "replace")
+        return Committed(
+            state.acked_until, -1 if state.leader_epoch is None else state.leader_epoch, metadata
+        )
+
+    def _delete(self, group: str, places: Iterable[Place]) -> Outcomes:
+        outcomes: Outcomes = {}
+        for place in places:
+            try:
+                self.store.delete(GroupKey(*place, group))
+            except BarbicelError as error:
+                outcomes[place] = error
+                continue
+            outcomes[place] = None
+            self._forget(group, place)
+        return outcomes
+
+    def _forget(self, group: str, place: Place) -> None:
+        with self._places_lock:
             known = self._places.get(group, set())
-            wanted = sorted(known) if places is None else [place for place in places if place in known]
-            found: dict[Place, Committed | BarbicelError] = {}
-            for place in wanted:
-                try:
-                    state = self.store.state(GroupKey(*place, group))
-                except BarbicelError as error:
-                    found[place] = error
-                    continue
-                if state.is_committed:
-                    metadata = None if state.metadata is None else state.metadata.decode("utf-8", "replace")
-                    epoch = -1 if state.leader_epoch is None else state.leader_epoch
-                    found[place] = Committed(state.acked_until, epoch, metadata)
-            return found
+            known.discard(place)
+            if not known:
+                self._places.pop(group, None)
 
-        return self._submit(run)
+    # --- the turns ----------------------------------------------------------------------------------
 
-    def delete(self, group: str, places: Iterable[Place] | None = None) -> Deferred[None]:
-        """Forget the positions, durably: those in these partitions or all."""
-
-        def run() -> None:
-            for place in list(self._places.get(group, ())) if places is None else places:
-                self._delete(group, place)
-
-        return self._submit(run)
-
-    def _delete(self, group: str, place: Place) -> None:
-        self.store.delete(GroupKey(*place, group))
-        known = self._places.get(group, set())
-        known.discard(place)
-        if not known:
-            self._places.pop(group, None)
-
-    # --- the thread ---------------------------------------------------------------------------------
-
-    def _submit(self, run: Callable[[], T], keys: tuple[GroupKey, ...] = ()) -> Deferred[T]:
+    def _submit(self, group: str, run: Callable[[], T]) -> Deferred[T]:
         answer: Deferred[T] = Deferred()
-        with self._wakes:
-            self._jobs.append(_Job(run, answer, keys))
-            self._wakes.notify()
+        try:
+            self._put(_Job(group, run, answer))
+        except LogClosed as error:
+            return fail(error)
         return answer
+
+    def _put(self, job: _Job) -> None:
+        with self._wakes:
+            if self._is_closing:
+                raise LogClosed("the offsets of groups were closed")
+            self._jobs.append(job)
+            self._wakes.notify()
 
     def _work(self) -> None:
         while jobs := self._take():
-            results = [self._run(job) for job in jobs]
-            errors = self._write() if any(job.keys for job in jobs) else {}
+            results = self._write(jobs, [_run(job.run) for job in jobs])
+            deferred: list[tuple[Deferred[Any], Any]] = []
             for job, result in zip(jobs, results, strict=True):
-                for key in job.keys:
-                    if key in errors and isinstance(result, dict):
-                        result[key.topic, key.partition] = errors[key]
-            self._reactor.callFromThread(_answer, jobs, results)
+                if isinstance(job.answer, Future):
+                    _settle(job.answer, result)
+                else:
+                    deferred.append((job.answer, result))
+            self._reactor.callFromThread(_answer_all, deferred)
 
     def _take(self) -> list[_Job]:
         with self._wakes:
@@ -186,20 +230,21 @@ class GroupOffsets:
             self._jobs.clear()
             return jobs
 
-    def _run(self, job: _Job) -> Any:
-        try:
-            return job.run()
-        except Exception as error:
-            return _Failed(error)
-
-    def _write(self) -> dict[GroupKey, BarbicelError]:
-        errors = self.store.commit()
-        for error in errors.values():
+    def _write(self, jobs: list[_Job], results: list[Any]) -> list[Any]:
+        """The results, with what could not be written in place of what would have been."""
+        errors = _run(self.store.commit)
+        if isinstance(errors, _Failed):
+            return [errors] * len(jobs)
+        for key, error in errors.items():
             _log.error("%s", error)
-        return errors
+            for job, result in zip(jobs, results, strict=True):
+                # Fetches too: they have seen what was recorded.
+                if job.group == key.group and isinstance(result, dict) and key[:2] in result:
+                    result[key[:2]] = error
+        return results
 
     def close(self) -> None:
-        """Write and sync everything. Waits for the disk."""
+        """Write and sync everything. Waits for the disk. Raises the first error, after the rest."""
         with self._wakes:
             self._is_closing = True
             self._wakes.notify()
@@ -208,13 +253,24 @@ class GroupOffsets:
         self.store.close()
 
 
-def _answer(jobs: list[_Job], results: list[Any]) -> None:
-    for job, result in zip(jobs, results, strict=True):
+def _run(function: Callable[[], Any]) -> Any:
+    """No error ends the thread: everybody behind it would wait forever."""
+    try:
+        return function()
+    except Exception as error:
+        return _Failed(error)
+
+
+def _settle(answer: Future[Any], result: Any) -> None:
+    if isinstance(result, _Failed):
+        answer.set_exception(result.error)
+    else:
+        answer.set_result(result)
+
+
+def _answer_all(answers: list[tuple[Deferred[Any], Any]]) -> None:
+    for answer, result in answers:
         if isinstance(result, _Failed):
-            job.answer.errback(result.error)
+            answer.errback(result.error)
         else:
-            job.answer.callback(result)
-
-
-def _as_error(error: BarbicelError | ValueError) -> BarbicelError:
-    return error if isinstance(error, BarbicelError) else BarbicelError(str(error))
+            answer.callback(result)

@@ -26,7 +26,7 @@ from barbicel.codecs.kafka.record_batch import (
 )
 from barbicel.codecs.kafka.records import max_timestamp_offset
 from barbicel.codecs.topic_file import Topic
-from barbicel.errors import BarbicelError, LogClosed
+from barbicel.errors import BarbicelError, CorruptLog, LogClosed, OffsetOutOfRange, RecordTooLarge
 from barbicel.gateway.broker.producer_file import ProducerFile
 from barbicel.gateway.broker.producers import ProducerStates, Refused, Repeated, RepeatedInFlight, Submission
 from barbicel.gateway.broker.tail import Tail, TailBudget
@@ -41,8 +41,11 @@ _log = logging.getLogger(__name__)
 LEADER_EPOCH = 0
 # The producers' snapshot is written anew after so many appended bytes: a restart reads no more than that.
 SNAPSHOT_BYTES = 64 << 20
-# Where the gateway has to look inside a batch.
-MAX_OPENED_BYTES = 64 << 20
+# Where the gateway looks inside a batch, in a thread.
+MAX_OPENED_BYTES = 16 << 20
+# The same in the reactor's thread, where everybody waits for it: some 50 ms.
+MAX_MENDED_BYTES = 8 << 20
+MAX_MENDED_RECORDS = 50_000
 
 
 class Produced(NamedTuple):
@@ -95,6 +98,9 @@ class Partition:
         self.tail = Tail(budget, tail_bytes, log.end_offset)
         self.waiters: set[Waiter] = set()
         self.bytes_since_snapshot = 0
+        self._tail_bytes = tail_bytes
+        # Damage that was told of: the first offset of each stretch.
+        self._told_damage: set[int] = set()
         self._budget = budget
         self._clock = clock
         # Partitions that were appended to in this turn of the reactor, this one among them.
@@ -148,16 +154,10 @@ class Partition:
 
     def _timestamp_problem(self, batch: Batch, now_ms: int) -> Produced | None:
         header, values = batch.header, self.values
-        if header.understates_max_timestamp:
-            # Kafka calculates it anew, so some clients leave it out.
-            try:
-                found = max_timestamp_offset(batch.data, max_bytes=MAX_OPENED_BYTES)
-            except BadBatch as error:
-                return Produced(error.error_code, message=error.message)
-            latest_ms = NO_TIMESTAMP if found is None else found.timestamp_ms
-            stamp_max_timestamp(batch.data, latest_ms)
-        else:
-            latest_ms = header.max_timestamp
+        try:
+            latest_ms = _mended_max_timestamp(batch)
+        except BadBatch as error:
+            return Produced(error.error_code, message=error.message)
         if latest_ms == NO_TIMESTAMP:
             return None
         too_old = (
@@ -203,27 +203,42 @@ class Partition:
     def _failure(self, error: Exception) -> Produced:
         if isinstance(error, LogClosed):  # the topic was deleted meanwhile, or the server stops
             return Produced(ErrorCode.NOT_LEADER_OR_FOLLOWER, message=str(error))
+        if isinstance(error, RecordTooLarge):
+            return Produced(ErrorCode.MESSAGE_TOO_LARGE, message=str(error))
         if not isinstance(error, BarbicelError):
             _log.error("an append to %s-%d failed", self.topic.name, self.number, exc_info=error)
         return Produced(ErrorCode.KAFKA_STORAGE_ERROR, message=str(error))
 
     # --- reading ------------------------------------------------------------------------------------
 
-    def read_tail(self, offset: int, max_bytes: int, *, at_least_one: bool) -> list[memoryview] | None:
-        """Whole batches from the offset on; None if they have to come from the disk."""
-        return self.tail.read(offset, max_bytes, at_least_one=at_least_one)
+    def is_in_tail(self, offset: int) -> bool:
+        """Or else it has to come from the disk."""
+        return self.tail.start_offset <= offset <= self.tail.end_offset
+
+    def read_tail(self, offset: int, max_bytes: int, *, at_least_one: bool) -> list[memoryview]:
+        """Whole batches from the offset on, which must be in the tail."""
+        found = self.tail.read(offset, max_bytes, at_least_one=at_least_one)
+        assert found is not None
+        return found
 
     def read_log(
         self, offset: int, end_offset: int, max_bytes: int, *, at_least_one: bool
     ) -> list[memoryview]:
-        """The same from the disk, in any thread. Raises OffsetOutOfRange, CorruptLog."""
+        """The same from the disk, in any thread. What a repair has given up is passed over.
+
+        Raises OffsetOutOfRange and CorruptLog, unless there is something before the damage.
+        """
         found: list[memoryview] = []
         left = max_bytes
-        for record in self.log.scan(offset, max_bytes=max(max_bytes, 1) + RECORD_FRAME_BYTES):
-            left -= len(record.payload)
-            if record.offset >= end_offset or (left < 0 and (found or not at_least_one)):
-                break
-            found.append(record.payload)
+        try:
+            for record in self.log.scan(offset, max_bytes=max(max_bytes, 1) + RECORD_FRAME_BYTES):
+                left -= len(record.payload)
+                if record.offset >= end_offset or (left < 0 and (found or not at_least_one)):
+                    break
+                found.append(record.payload)
+        except (CorruptLog, OffsetOutOfRange):
+            if not found:
+                raise
         return found
 
     # --- the rest -----------------------------------------------------------------------------------
@@ -236,12 +251,39 @@ class Partition:
         for waiter in list(self.waiters):
             waiter.wake()
 
-    def forget_tail(self) -> None:
-        self._budget.forget(self.tail)
+    def report_damage(self, error: BarbicelError) -> None:
+        """Log it, if it is damage and was not logged before: consumers ask again and again."""
+        if isinstance(error, CorruptLog) and error.first_offset not in self._told_damage:
+            self._told_damage.add(error.first_offset)
+            _log.error("%s-%d: %s", self.topic.name, self.number, error)
+
+    def retire(self) -> None:
+        """The topic is being deleted: hold nothing, and send away who waits."""
+        self.tail.clear(self.end_offset)
+        self.tail = Tail(self._budget, 0, self.end_offset)
+        self.wake_all()
+
+    def revive(self) -> None:
+        """It could not be deleted."""
+        self.tail = Tail(self._budget, self._tail_bytes, self.end_offset)
 
 
 # The record's own framing counts in a scan's limit and not in a fetch's.
 RECORD_FRAME_BYTES = 64 << 10
+
+
+def _mended_max_timestamp(batch: Batch) -> int:
+    """The batch's highest timestamp, written into it if it was left out: Kafka calculates it anew, so some
+    clients do that. Raises BadBatch."""
+    if not batch.header.understates_max_timestamp:
+        return batch.header.max_timestamp
+    if batch.header.records_count > MAX_MENDED_RECORDS:
+        message = f"without its highest timestamp a batch may have {MAX_MENDED_RECORDS} records"
+        raise BadBatch(ErrorCode.INVALID_TIMESTAMP, message)
+    found = max_timestamp_offset(batch.data, max_bytes=MAX_MENDED_BYTES)
+    latest_ms = NO_TIMESTAMP if found is None else found.timestamp_ms
+    stamp_max_timestamp(batch.data, latest_ms)
+    return latest_ms
 
 
 def _stamp(batch: memoryview, base_offset: int) -> None:

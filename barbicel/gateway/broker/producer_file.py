@@ -18,6 +18,7 @@ _log = logging.getLogger(__name__)
 
 FILE = "producers.snap"
 MAX_FILE_BYTES = 64 << 20
+WORTH_A_SNAPSHOT_BYTES = 16 << 20
 
 
 class ProducerFile:
@@ -43,9 +44,10 @@ class ProducerFile:
             states = ProducerStates(start_offset=log.start_offset)
         else:
             states = ProducerStates.restored(snapshot, log_start=log.start_offset, log_end=log.end_offset)
-        is_used = snapshot is not None and snapshot.end_offset <= log.end_offset
-        self._learn(log, states, clock)
-        if snapshot is not None and not is_used:
+        is_unusable = snapshot is not None and snapshot.end_offset > log.end_offset
+        learned_bytes = self._learn(log, states, clock)
+        # Or a server that is killed again and again would read more at every start.
+        if is_unusable or (learned_bytes > WORTH_A_SNAPSHOT_BYTES and log.is_writable):
             self.write(states.snapshot())
         return states
 
@@ -60,19 +62,23 @@ class ProducerFile:
             # Beyond every log: it is not used, and it is replaced.
             return ProducerSnapshot((1 << 63) - 1, ())
 
-    def _learn(self, log: Log, states: ProducerStates, clock: Callable[[], int]) -> None:
+    def _learn(self, log: Log, states: ProducerStates, clock: Callable[[], int]) -> int:
+        """How many bytes had to be read for that."""
         offset, now_ms = states.exact_until, clock()
+        learned_bytes = 0
         while offset < log.end_offset:
             try:
                 for record in log.scan(offset):
                     offset = record.end_offset
+                    learned_bytes += record.size
                     if not _learn_record(states, record.payload, record.offset, now_ms):
                         states.advance(record.end_offset)
-                return
+                break
             except CorruptLog as error:
                 _log.warning("%s; the producers of these offsets are not known", error)
                 offset = error.end_offset
         states.advance(log.end_offset)
+        return learned_bytes
 
 
 def _learn_record(states: ProducerStates, payload: memoryview, offset: int, now_ms: int) -> bool:

@@ -12,6 +12,9 @@ __all__ = ["Tail", "TailBudget"]
 
 # The list of batches is cut anew when so many at its front were dropped.
 COMPACT_AFTER = 1024
+# A batch is a part of the request that it came in. The whole request stays in memory for as long as the
+# batch does, so one that is less than half of it is copied.
+WHOLE_IN_PARTS = 2
 
 
 class TailBudget:
@@ -19,21 +22,26 @@ class TailBudget:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
+        # Only those that hold something.
         self._tails: OrderedDict[Tail, None] = OrderedDict()
         self.used_bytes = 0
 
     def note(self, tail: Tail, grown_bytes: int) -> None:
+        """The tail was appended to, and holds so much more than before, or less."""
         self.used_bytes += grown_bytes
         self._tails[tail] = None
         self._tails.move_to_end(tail)
-        while self.used_bytes > self._max_bytes and self._tails:
+        if not tail.held_bytes:
+            del self._tails[tail]
+        while self.used_bytes > self._max_bytes:
             oldest = next(iter(self._tails))
             self.used_bytes -= oldest.drop_oldest()
             if not oldest.held_bytes:
                 del self._tails[oldest]
 
     def forget(self, tail: Tail) -> None:
-        if self._tails.pop(tail, ()) is None:
+        if tail in self._tails:
+            del self._tails[tail]
             self.used_bytes -= tail.held_bytes
 
 
@@ -50,14 +58,17 @@ class Tail:
         self.start_offset = self.end_offset = end_offset
 
     def append(self, base_offset: int, end_offset: int, batch: memoryview) -> None:
-        if base_offset != self.end_offset:
-            self._clear(base_offset)
-        self._ends.append(end_offset)
-        self._batches.append(batch)
-        self.end_offset = end_offset
+        if base_offset != self.end_offset:  # something is missing between what is here and what comes
+            self.clear(base_offset)
         before = self.held_bytes
+        if len(batch) > self._max_bytes:
+            self.clear(end_offset)
+            return
+        self._ends.append(end_offset)
+        self._batches.append(_alone(batch))
+        self.end_offset = end_offset
         self.held_bytes += len(batch)
-        while self.held_bytes > self._max_bytes and self._first < len(self._ends):
+        while self.held_bytes > self._max_bytes:
             self.drop_oldest()
         self._budget.note(self, self.held_bytes - before)
 
@@ -89,8 +100,15 @@ class Tail:
             self._first = 0
         return size
 
-    def _clear(self, offset: int) -> None:
-        """Something is missing between what is here and what comes: begin anew."""
+    def clear(self, offset: int) -> None:
+        """Hold nothing, and go on at the offset."""
         self._budget.forget(self)
         self._ends, self._batches, self._first, self.held_bytes = [], [], 0, 0
         self.start_offset = self.end_offset = offset
+
+
+def _alone(batch: memoryview) -> memoryview:
+    whole = batch.obj
+    if isinstance(whole, bytes | bytearray) and len(whole) > WHOLE_IN_PARTS * len(batch):
+        return memoryview(bytes(batch))
+    return batch

@@ -7,9 +7,13 @@ from barbicel.errors import BarbicelError
 __all__ = [
     "CatalogueStopped",
     "InvalidAlteration",
+    "InvalidAssignment",
     "InvalidPartitions",
+    "InvalidReplicationFactor",
+    "InvalidRequest",
     "InvalidSetting",
     "InvalidTopic",
+    "TooManyPartitions",
     "TopicExists",
     "UnknownTopic",
 ]
@@ -29,6 +33,22 @@ class UnknownTopic(BarbicelError):
 
 class InvalidPartitions(BarbicelError):
     """INVALID_PARTITIONS."""
+
+
+class TooManyPartitions(BarbicelError):
+    """POLICY_VIOLATION: one request asks for more than a server should make at once."""
+
+
+class InvalidReplicationFactor(BarbicelError):
+    """INVALID_REPLICATION_FACTOR: there is one broker, so there is one copy."""
+
+
+class InvalidAssignment(BarbicelError):
+    """INVALID_REPLICA_ASSIGNMENT: partitions cannot be put where a request wants them."""
+
+
+class InvalidRequest(BarbicelError):
+    """INVALID_REQUEST: it contradicts itself, or asks for what nobody can be asked for."""
 
 
 class InvalidSetting(BarbicelError):

@@ -1,16 +1,18 @@
 """The topics that are open: their partitions by name and by id, created, changed and deleted.
 
 Changes wait for the disk in one thread of their own, in the order they were asked for; what they made is
-shown in the reactor's thread, all at once.
+shown in the reactor's thread, all at once and in the same order. A topic that is being deleted is hidden
+before that, so what is shown may lag behind what is open, and only the worker's thread looks at the latter.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
@@ -19,6 +21,7 @@ from barbicel.clock import Clock
 from barbicel.codecs.topic_file import Topic
 from barbicel.config.settings import Config
 from barbicel.disk import Disk
+from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.catalogue import Catalogue
 from barbicel.gateway.broker.partition import Partition
 from barbicel.gateway.broker.producer_file import ProducerFile
@@ -33,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 # Read handles of one log: there may be thousands of logs.
 OPEN_SEGMENTS_OF_A_LOG = 16
-OPENING_THREADS = 4
+OPENING_THREADS = 8
 
 
 class Consumption(Protocol):
@@ -60,6 +63,13 @@ class OpenTopic:
         return self.topic.id.bytes
 
 
+class _Held(NamedTuple):
+    """A topic as the worker knows it: these partitions are open, perhaps more than are shown yet."""
+
+    topic: OpenTopic
+    partitions: list[Partition]
+
+
 class Topics:
     """Lookups and changes from the reactor's thread."""
 
@@ -83,6 +93,8 @@ class Topics:
         self.touched: set[Partition] = set()
         self._by_name: dict[str, OpenTopic] = {}
         self._by_id: dict[bytes, OpenTopic] = {}
+        # For the worker's thread, and for nobody else while it runs.
+        self._held: dict[str, _Held] = {}
 
     # --- lookups ------------------------------------------------------------------------------------
 
@@ -130,22 +142,38 @@ class Topics:
                 self._show(opened)
 
     def close_all(self) -> None:
-        """Waits for the disk."""
-        for topic in self._by_name.values():
-            _close(topic)
-        self._by_name.clear()
-        self._by_id.clear()
+        """Waits for the disk. Every log is closed whatever becomes of the others; raises the first error."""
+        with ExitStack() as steps:
+            for held in self._held.values():
+                steps.callback(_close, held.partitions)
+            self._held = {}
+            self._by_name.clear()
+            self._by_id.clear()
 
     def _open(self, topic: Topic) -> OpenTopic:
         values = effective_settings(topic.settings, self._config)
         opened = OpenTopic(topic, values, [])
-        try:
-            for number in range(topic.partitions):
-                opened.partitions.append(self._open_partition(opened, number))
-        except BaseException:
-            _close(opened)
-            raise
+        self._open_partitions(opened, range(topic.partitions))
+        self._held[topic.name] = _Held(opened, list(opened.partitions))
         return opened
+
+    def _open_partitions(self, opened: OpenTopic, numbers: range) -> None:
+        """All of them, or none and an error. Each waits for the disk many times, so some at once."""
+        if len(numbers) == 1:
+            opened.partitions.append(self._open_partition(opened, numbers[0]))
+            return
+        failed: list[BaseException] = []
+        with ThreadPoolExecutor(OPENING_THREADS, thread_name_prefix="opening") as threads:
+            jobs = [threads.submit(self._open_partition, opened, number) for number in numbers]
+            for job in jobs:
+                error = job.exception()
+                if error is None:
+                    opened.partitions.append(job.result())
+                else:
+                    failed.append(error)
+        if failed:
+            _close(opened.partitions)
+            raise failed[0]
 
     def _open_partition(self, opened: OpenTopic, number: int) -> Partition:
         topic, values = opened.topic, opened.values
@@ -184,56 +212,68 @@ class Topics:
         self._by_id[opened.id_bytes] = opened
         return opened
 
+    def _hide(self, name: str) -> OpenTopic | None:
+        opened = self._by_name.pop(name, None)
+        if opened is not None:
+            del self._by_id[opened.id_bytes]
+            for partition in opened.partitions:
+                partition.retire()
+        return opened
+
     # --- changes ------------------------------------------------------------------------------------
 
     def create(self, name: str, partitions: int, settings: Mapping[str, str]) -> Deferred[OpenTopic]:
         """Fails with what Catalogue.create raises, or what the disk says."""
 
         def work() -> OpenTopic:
-            return self._open(self._catalogue.create(name, partitions, settings))
+            topic = self._catalogue.create(name, partitions, settings)
+            try:
+                return self._open(topic)
+            except BarbicelError:
+                # Or it could be neither used nor created again.
+                with suppress(BarbicelError):
+                    self._catalogue.remove_deleted(self._catalogue.delete(name))
+                raise
 
         return self._worker.run(work).addCallback(self._show)
 
     def delete(self, name: str) -> Deferred[None]:
         """Its name is free when this is done; its files go after that."""
-        opened = self._by_name.get(name)
-        if opened is not None:
-            del self._by_name[name], self._by_id[opened.id_bytes]
-            for partition in opened.partitions:
-                partition.forget_tail()
-                partition.wake_all()
+        hidden = self._hide(name)
 
         def work() -> Topic:
             deleted = self._catalogue.delete(name)
-            if opened is not None:
-                _close(opened, keep_producers=False)
+            held = self._held.pop(name, None)
+            if held is not None:
+                _close(held.partitions, keep_producers=False)
             self._consumption.topic_deleted(name)
             return deleted
 
-        def restore(failure: Failure) -> Failure:
-            if opened is not None and self._catalogue.by_name(name) is opened.topic:
-                self._show(opened)
+        def show_again(failure: Failure) -> Failure:
+            if hidden is not None and self._catalogue.by_name(name) is not None:
+                for partition in self._show(hidden).partitions:
+                    partition.revive()
             return failure
 
         def remove_files(deleted: Topic) -> None:
+            self._hide(name)  # it may have been on its way when its deletion was asked for
             self._worker.run(lambda: self._catalogue.remove_deleted(deleted)).addErrback(
                 lambda failure: _log.error("the files of %s are left: %s", name, failure.value)
             )
 
-        return self._worker.run(work).addCallbacks(remove_files, restore)
+        return self._worker.run(work).addCallbacks(remove_files, show_again)
 
     def add_partitions(self, name: str, total: int) -> Deferred[OpenTopic]:
-        def work() -> tuple[Topic, list[Partition]]:
-            before = self._catalogue.by_name(name)
+        def work() -> tuple[OpenTopic, Topic, list[Partition]]:
             topic = self._catalogue.add_partitions(name, total)
-            first = before.partitions if before is not None else 0
-            values = effective_settings(topic.settings, self._config)
-            opened = OpenTopic(topic, values, [])
-            return topic, [self._open_partition(opened, number) for number in range(first, total)]
+            known, held = self._held[name]
+            opened = OpenTopic(topic, effective_settings(topic.settings, self._config), [])
+            self._open_partitions(opened, range(len(held), total))
+            held += opened.partitions
+            return known, topic, opened.partitions
 
-        def show(made: tuple[Topic, list[Partition]]) -> OpenTopic:
-            topic, fresh = made
-            known = self._by_name[name]
+        def show(made: tuple[OpenTopic, Topic, list[Partition]]) -> OpenTopic:
+            known, topic, fresh = made
             return self._change(known, topic, [*known.partitions, *fresh])
 
         return self._worker.run(work).addCallback(show)
@@ -243,12 +283,16 @@ class Topics:
     ) -> Deferred[OpenTopic]:
         """`change` makes the new settings out of those in force, in the worker's thread; it may raise."""
 
-        def work() -> Topic:
+        def work() -> tuple[OpenTopic, Topic]:
             before = self._catalogue.by_name(name)
-            return self._catalogue.change_settings(name, change(before.settings if before else {}))
+            topic = self._catalogue.change_settings(name, change(before.settings if before else {}))
+            values = effective_settings(topic.settings, self._config)
+            for partition in self._held[name].partitions:
+                partition.log.resize(values.segment_bytes, values.segment_ms)
+            return self._held[name].topic, topic
 
-        def show(topic: Topic) -> OpenTopic:
-            known = self._by_name[name]
+        def show(made: tuple[OpenTopic, Topic]) -> OpenTopic:
+            known, topic = made
             return self._change(known, topic, known.partitions)
 
         return self._worker.run(work).addCallback(show)
@@ -258,14 +302,19 @@ class Topics:
         known.values = effective_settings(topic.settings, self._config)
         for partition in partitions:
             partition.topic, partition.values = topic, known.values
-            partition.log.resize(known.values.segment_bytes, known.values.segment_ms)
         return known
 
 
-def _close(topic: OpenTopic, *, keep_producers: bool = True) -> None:
-    for partition in topic.partitions:
-        try:
+def _close(partitions: Sequence[Partition], *, keep_producers: bool = True) -> None:
+    """Close every log, whatever becomes of the others; raises the first error."""
+    with ExitStack() as steps:
+        for partition in partitions:
+            steps.callback(partition.log.close)
             if keep_producers and partition.log.is_writable:
-                partition.producer_file.write(partition.producers.snapshot())
-        finally:
-            partition.log.close()
+                steps.callback(_keep_producers, partition)
+
+
+def _keep_producers(partition: Partition) -> None:
+    """It speaks of what is in the log, so that must be durable first."""
+    partition.log.sync()
+    partition.producer_file.write(partition.producers.snapshot())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from twisted.internet.defer import Deferred
 
 from barbicel.codecs.kafka.messages import Message, decode_request, encode_response
 from barbicel.disk import Bytes
+from barbicel.gateway.kafka.answer_budget import AnswerBudget
 
 if TYPE_CHECKING:
     from barbicel.gateway.broker.broker import Broker
@@ -37,6 +38,8 @@ class Call:
     peer: Address
     # Where the client reached us.
     local: Address
+    # For answers that may be as large as there is room.
+    answers: AnswerBudget = field(default_factory=AnswerBudget)
     # Called when the connection is lost before the answer is ready; for requests that wait.
     on_lost: Callable[[], None] | None = None
 
@@ -56,6 +59,9 @@ class Api:
     respond: Callable[[Call, Any], Reply]
     decode: Callable[[int, memoryview], Any] | None = None
     encode: Callable[[Any, int], Pieces] = _encode_message
+    # While it is under way, nothing after it is served: its answer may be much larger than it is. (Kafka
+    # serves every request of a connection like that.)
+    is_alone: bool = False
 
     def decode_body(self, version: int, body: memoryview) -> Any:
         """Raises MalformedRequest."""

@@ -1,14 +1,15 @@
 """ApiVersions (key 18), versions 0 to 4.
 
 - The response header is always version 0: the client does not know yet what is spoken (KIP-511).
-- A version that is not known is answered with UNSUPPORTED_VERSION in version 0, with the whole table, so
-  that the client can try again.
+- A version that is not known is answered with UNSUPPORTED_VERSION in version 0 and the versions of this API
+  alone, so that the client can try again.
 - Version 3 and later carry features. transaction.version is not among them: there are no transactions.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import ApiVersionsResponse, Message
@@ -37,18 +38,22 @@ def respond(call: Call, request: Message | None) -> Message:
 
 def _answer(error_code: ErrorCode) -> Message:
     row = ApiVersionsResponse.ApiVersion
-    # Of a version that is not known the client wants to know this API's range alone; Kafka says no more.
-    apis = served.values() if error_code is not ErrorCode.INVALID_REQUEST else ()
     return ApiVersionsResponse(
         error_code=error_code,
         api_keys=[
             row(api_key=api.key, min_version=api.first_version, max_version=api.last_version)
-            for api in sorted(apis, key=lambda api: api.key)
+            for api in sorted(_shown(error_code), key=lambda api: api.key)
         ],
         throttle_time_ms=0,
         supported_features=[],
         finalized_features=[],
     )
+
+
+def _shown(error_code: ErrorCode) -> Iterable[Api]:
+    if error_code is ErrorCode.UNSUPPORTED_VERSION:
+        return (API,)
+    return served.values() if error_code is ErrorCode.NONE else ()
 
 
 API = Api(18, "ApiVersions", 0, 4, respond)

@@ -1,13 +1,13 @@
 """One client's connection: frames in, answers out in the order of the requests.
 
 Requests are served as they arrive and may be finished in any order; an answer waits for those before it.
-Whoever sends faster than it is served, or does not read its answers, is not read from until that changes.
+Whoever sends faster than it is served, or does not read its answers, is neither served nor read from until
+that changes: what one client can make the server hold is bounded.
 """
 
 from __future__ import annotations
 
 import logging
-import struct
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from barbicel.codecs.kafka.messages import is_flexible
 from barbicel.codecs.kafka.wire import MalformedRequest
 from barbicel.errors import BarbicelError
 from barbicel.gateway.kafka.api import Address, Api, Call, Pieces
-from barbicel.gateway.kafka.frames import BadFrame, FrameReader
+from barbicel.gateway.kafka.frames import LENGTH, BadFrame, FrameReader
 from barbicel.gateway.kafka.table import UnsupportedRequest, api_for, frame_limit
 from barbicel.gateway.twisted_types import Transport
 
@@ -37,8 +37,7 @@ __all__ = ["KafkaConnection"]
 
 _log = logging.getLogger(__name__)
 
-LENGTH = struct.Struct(">i")
-# What one client may have under way before it is not read from any more.
+# What one client may have under way before no more of its requests are served.
 MAX_REQUESTS_UNDER_WAY = 100
 MAX_BYTES_UNDER_WAY = 32 << 20
 READ_BYTES = 256 << 10
@@ -48,13 +47,20 @@ SEND_BYTES = 1 << 20
 class _Slot:
     """The place of one answer in the order of a connection."""
 
-    __slots__ = ("answer", "call", "is_done", "size")
+    __slots__ = ("answer", "api", "call", "head", "is_done", "size")
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, api: Api, call: Call, head: bytes, size: int) -> None:
+        self.api = api
+        self.call = call
+        self.head = head
         self.size = size
         self.is_done = False
         self.answer: bytes | None = None
-        self.call: Call | None = None
+
+    @property
+    def is_only_waiting(self) -> bool:
+        """Nothing is under way for it but the wait for something to happen."""
+        return self.call.on_lost is not None and not self.is_done
 
 
 @implementer(IPushProducer)
@@ -68,21 +74,36 @@ class KafkaConnection(Protocol):
         self._frames = FrameReader(server.max_request_bytes, frame_limit)
         self._slots: deque[_Slot] = deque()
         self._bytes_under_way = 0
-        self._is_full = False
+        # Of what arrived and is not answered, and of answers that the client leaves unread.
+        self._held_bytes = self._unread_bytes = 0
+        self._is_serving = False
+        self._is_reading = True
         self._is_unread = False
+        self._is_draining = False
         self._is_lost = False
+        self._local = Address("", 0)
         self.peer = peer
-        # When something last arrived, for the server's sweep.
-        self.active_at_s = 0.0
+        # For the server's sweep: when something last arrived, and when its frame began.
+        self.active_at_s = self.frame_since_s = 0.0
 
     @property
     def is_within_a_frame(self) -> bool:
         return self._frames.is_within_a_frame
 
     @property
+    def wanted_bytes(self) -> int:
+        """The length of the frame whose rest has not arrived."""
+        return self._frames.wanted_bytes
+
+    @property
     def is_waiting(self) -> bool:
         """Whether an answer is owed: then the client is not idle."""
         return bool(self._slots)
+
+    @property
+    def is_paused(self) -> bool:
+        """Nothing is read, so that the client cannot be blamed for silence."""
+        return not self._is_reading
 
     # --- Twisted's side -----------------------------------------------------------------------------
 
@@ -92,27 +113,31 @@ class KafkaConnection(Protocol):
         self.transport.bufferSize = READ_BYTES
         self.transport.SEND_LIMIT = SEND_BYTES
         self.transport.registerProducer(self, True)
+        local = self.transport.getHost()
+        self._local = Address(local.host, local.port)
         self._server.connected(self)
 
     def dataReceived(self, data: bytes) -> None:
+        if self._is_lost:
+            return
         self.active_at_s = self._server.seconds()
-        try:
-            for frame in self._frames.receive(data):
-                if self._is_lost:
-                    return
-                self._serve(frame)
-        except (BadFrame, UnsupportedRequest, MalformedRequest) as error:
-            self.close(str(error))
+        if not self._frames.is_within_a_frame:
+            self.frame_since_s = self.active_at_s
+        self._held_bytes += len(data)
+        self._server.take_bytes(len(data))
+        self._frames.feed(data)
+        self.go_on()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._is_lost = True
-        self._server.disconnected(self)
-        for slot in self._slots:
-            if slot.call is not None and slot.call.on_lost is not None:
+        slots, self._slots = self._slots, deque()
+        for slot in slots:
+            if slot.is_only_waiting and slot.call.on_lost is not None:
                 slot.call.on_lost()
-        self._server.release_bytes(self._bytes_under_way)
-        self._slots.clear()
-        self._bytes_under_way = 0
+        self._server.disconnected(self)
+        self._server.answers.release(self._unread_bytes)
+        self._server.release_bytes(self._held_bytes)
+        self._held_bytes = self._unread_bytes = self._bytes_under_way = 0
 
     def close(self, reason: str) -> None:
         """Kafka closes without a word where it cannot answer; the log says why."""
@@ -121,109 +146,144 @@ class KafkaConnection(Protocol):
             self._is_lost = True
             self.transport.abortConnection()
 
+    def drain(self) -> None:
+        """Serve no more, and close as soon as all is answered that is under way."""
+        self._is_draining = True
+        self._read_or_pause()
+        self._close_if_drained()
+
+    def _close_if_drained(self) -> None:
+        if not self._is_lost and all(slot.is_only_waiting for slot in self._slots):
+            self._is_lost = True
+            self.transport.unregisterProducer()
+            self.transport.loseConnection()
+
     # --- the requests -------------------------------------------------------------------------------
+
+    def go_on(self) -> None:
+        """Serve what is here as far as there is room, then read on, or pause. The server calls it too."""
+        if self._is_serving:  # an answer within the loop made room, and the loop sees that
+            return
+        self._is_serving = True
+        try:
+            while self._may_serve() and (frame := self._frames.next_frame()) is not None:
+                self._serve(frame)
+                self.frame_since_s = self.active_at_s
+        except (BadFrame, UnsupportedRequest, MalformedRequest) as error:
+            self.close(str(error))
+        finally:
+            self._is_serving = False
+        self._read_or_pause()
 
     def _serve(self, frame: bytearray) -> None:
         view = memoryview(frame)
         header, body_at = decode_request_header(view, _is_flexible)
         api, version = api_for(header.api_key, header.version)
-        slot = _Slot(len(frame))
-        self._slots.append(slot)
-        self._bytes_under_way += slot.size
-        self._server.take_bytes(slot.size)
-        local = self.transport.getHost()
-        call = slot.call = Call(
-            self._server.broker, version, header.client_id, self.peer, Address(local.host, local.port)
+        call = Call(
+            self._server.broker, version, header.client_id, self.peer, self._local, self._server.answers
         )
         head = encode_response_header(
             header.correlation_id, has_flexible_response_header(api.key, is_flexible(api.key, version))
         )
+        slot = _Slot(api, call, head, len(frame) + LENGTH.size)
+        self._slots.append(slot)
+        self._bytes_under_way += slot.size
         try:
             request = api.decode_body(version, view[body_at:]) if version == header.version else None
             reply = api.respond(call, request)
+            if not isinstance(reply, Deferred):
+                self._finish(reply, slot)
+                return
         except MalformedRequest:
             raise
         except Exception as error:
-            self._fail(api, error)
+            self._fail(error, slot)
             return
-        if isinstance(reply, Deferred):
-            reply.addCallback(self._finish, slot, api, version, head)
-            reply.addErrback(self._fail_later, api)
-        else:
-            self._finish(reply, slot, api, version, head)
-        self._pause_if_full()
+        reply.addCallback(self._finish, slot)
+        reply.addErrback(lambda failure: self._fail(failure.value, slot))
 
-    def _fail_later(self, failure: Failure, api: Api) -> None:
-        self._fail(api, failure.value)
-
-    def _fail(self, api: Api, error: BaseException | None) -> None:
-        """A fault of ours: nothing true can be answered, so the client is to try again."""
+    def _fail(self, error: BaseException | None, slot: _Slot) -> None:
+        """Nothing true can be answered, so the client is to try again."""
+        name = slot.api.name
         if isinstance(error, BarbicelError):
-            self.close(f"{api.name} failed: {error}")
-        else:
-            _log.error("%s of %s:%d failed", api.name, *self.peer, exc_info=error)
-            self.close(f"{api.name} failed: {error!r}")
+            self.close(f"{name} failed: {error}")
+        else:  # a fault of ours
+            _log.error("%s of %s:%d failed", name, *self.peer, exc_info=error)
+            self.close(f"{name} failed: {error!r}")
 
-    def _finish(self, reply: Any, slot: _Slot, api: Api, version: int, head: bytes) -> None:
+    def _finish(self, reply: Any, slot: _Slot) -> None:
         if self._is_lost:
             return
-        slot.is_done = True
-        slot.call = None
         if reply is not None:
-            pieces: Pieces = api.encode(reply, version)
-            length = len(head) + sum(map(len, pieces))
-            slot.answer = b"".join((LENGTH.pack(length), head, *pieces))
+            pieces: Pieces = slot.api.encode(reply, slot.call.version)
+            length = len(slot.head) + sum(map(len, pieces))
+            slot.answer = b"".join((LENGTH.pack(length), slot.head, *pieces))
+        slot.is_done = True
         self._send_what_is_ready()
 
     def _send_what_is_ready(self) -> None:
-        answers = []
+        answers, size = [], 0
         while self._slots and self._slots[0].is_done:
             slot = self._slots.popleft()
-            self._bytes_under_way -= slot.size
-            self._server.release_bytes(slot.size)
+            size += slot.size
             if slot.answer is not None:
                 answers.append(slot.answer)
+        self._bytes_under_way -= size
+        self._held_bytes -= size
         if answers:
-            self.transport.write(answers[0] if len(answers) == 1 else b"".join(answers))
-        if self._is_full:
-            self.resume_if_room()
+            self._write(answers[0] if len(answers) == 1 else b"".join(answers))
+        if size:
+            self._server.release_bytes(size)
+            self.go_on()
+        if self._is_draining:
+            self._close_if_drained()
+
+    def _write(self, data: bytes) -> None:
+        self.transport.write(data)
+        if self._is_unread:
+            self._unread_bytes += len(data)
+            self._server.answers.hold(len(data))
 
     # --- back-pressure ------------------------------------------------------------------------------
 
-    def _has_room(self) -> bool:
-        return (
-            len(self._slots) < MAX_REQUESTS_UNDER_WAY
-            and self._bytes_under_way < MAX_BYTES_UNDER_WAY
-            and self._server.has_room
+    def _may_serve(self) -> bool:
+        slots = self._slots
+        return not (
+            self._is_lost
+            or self._is_unread
+            or self._is_draining
+            or len(slots) >= MAX_REQUESTS_UNDER_WAY
+            or self._bytes_under_way >= MAX_BYTES_UNDER_WAY
+            or (slots and slots[-1].api.is_alone)
         )
 
-    def _pause_if_full(self) -> None:
-        if not self._is_full and not self._has_room():
-            self._is_full = True
-            self._server.paused(self)
-            self.transport.pauseProducing()
-
-    def resume_if_room(self) -> None:
-        """Called by the server too, when others made room."""
-        if not self._is_full or not self._has_room() or self._is_lost:
+    def _read_or_pause(self) -> None:
+        if self._is_lost:
             return
-        self._is_full = False
-        self._server.resumed(self)
-        if not self._is_unread:
+        may_read = self._may_serve() and self._server.may_read(self)
+        if may_read and not self._is_reading:
+            self._is_reading = True
+            self.active_at_s = self.frame_since_s = self._server.seconds()
             self.transport.resumeProducing()
+        elif self._is_reading and not may_read:
+            self._is_reading = False
+            self.transport.pauseProducing()
 
     def pauseProducing(self) -> None:
         """The client does not read its answers."""
         self._is_unread = True
-        self.transport.pauseProducing()
+        self._read_or_pause()
 
     def resumeProducing(self) -> None:
+        """It has read them all."""
         self._is_unread = False
-        if not self._is_full and not self._is_lost:
-            self.transport.resumeProducing()
+        self._server.answers.release(self._unread_bytes)
+        self._unread_bytes = 0
+        self.active_at_s = self._server.seconds()
+        self.go_on()
 
     def stopProducing(self) -> None:
-        pass
+        """The connection is lost; connectionLost follows."""
 
 
 def _is_flexible(api_key: int, version: int) -> bool:

@@ -18,13 +18,20 @@ API_KEY = struct.Struct(">h")
 # Of a request: api_key, api_version, correlation_id.
 SMALLEST_FRAME_BYTES = 8
 
+TLS = "a TLS client, on a port without TLS"
+HTTP = "an HTTP client"
 # What other protocols begin with → what to tell the operator.
 STRANGERS: tuple[tuple[bytes, str], ...] = (
-    (b"\x16\x03", "a TLS client, on a port without TLS"),
-    (b"GET ", "an HTTP client"),
-    (b"POST", "an HTTP client"),
-    (b"PUT ", "an HTTP client"),
-    (b"HEAD", "an HTTP client"),
+    (b"\x16\x03", TLS),
+    (b"GET ", HTTP),
+    (b"POST", HTTP),
+    (b"PUT ", HTTP),
+    (b"HEAD", HTTP),
+    (b"OPTI", HTTP),
+    (b"DELE", HTTP),
+    (b"CONN", HTTP),
+    (b"PRI ", "an HTTP/2 client"),
+    (b"SSH-", "an SSH client"),
 )
 
 
@@ -33,54 +40,57 @@ class BadFrame(BarbicelError):
 
 
 class FrameReader:
-    """Feed it what arrives; it returns the frames that are whole, without their lengths.
+    """Feed it what arrives, and take the frames that are whole, without their lengths.
 
-    `limit_of(api_key)` says how long a request of that kind may be.
+    What is fed waits here until it is taken. `limit_of(api_key)` says how long a request of that kind may be.
     """
 
     def __init__(self, max_bytes: int, limit_of: Callable[[int], int]) -> None:
         self._max_bytes = max_bytes
         self._limit_of = limit_of
-        self._head = b""
+        self._data = b""
+        self._position = 0
         self._frame: bytearray | None = None
         self._wanted_bytes = 0
 
     @property
     def is_within_a_frame(self) -> bool:
-        return self._frame is not None or bool(self._head)
+        return self._frame is not None or self._position < len(self._data)
 
-    def receive(self, data: bytes) -> list[bytearray]:
-        """Raises BadFrame; the frames before it are lost with the connection."""
-        frames: list[bytearray] = []
-        if self._head:
-            data, self._head = self._head + data, b""
-        view, position = memoryview(data), 0
-        while True:
-            frame = self._frame
-            if frame is None:
-                if len(data) - position < LENGTH.size:
-                    self._head = data[position:]
-                    return frames
-                self._wanted_bytes = self._check_length(data, position)
-                frame = self._frame = bytearray()
-                position += LENGTH.size
-            has_key = len(frame) >= API_KEY.size
-            end = min(len(data), position + self._wanted_bytes - len(frame))
-            frame += view[position:end]
-            position = end
-            if not has_key and len(frame) >= API_KEY.size:
-                self._check_limit(frame)
-            if len(frame) < self._wanted_bytes:
-                return frames
-            frames.append(frame)
-            self._frame = None
+    @property
+    def wanted_bytes(self) -> int:
+        """How long the frame is whose rest has not arrived; 0 if that is not known yet."""
+        return 0 if self._frame is None else self._wanted_bytes
 
-    def _check_length(self, data: bytes, position: int) -> int:
-        (length,) = LENGTH.unpack_from(data, position)
+    def feed(self, data: bytes) -> None:
+        self._data = self._data[self._position :] + data if self._position < len(self._data) else data
+        self._position = 0
+
+    def next_frame(self) -> bytearray | None:
+        """None: more must arrive first. Raises BadFrame, the first time and whenever it is asked again."""
+        frame = self._frame
+        if frame is None:
+            if len(self._data) - self._position < LENGTH.size:
+                return None
+            self._wanted_bytes = self._check_length()
+            frame = self._frame = bytearray()
+            self._position += LENGTH.size
+        end = min(len(self._data), self._position + self._wanted_bytes - len(frame))
+        frame += memoryview(self._data)[self._position : end]
+        self._position = end
+        if len(frame) >= API_KEY.size:
+            self._check_limit(frame)
+        if len(frame) < self._wanted_bytes:
+            return None
+        self._frame = None
+        return frame
+
+    def _check_length(self) -> int:
+        (length,) = LENGTH.unpack_from(self._data, self._position)
         if SMALLEST_FRAME_BYTES <= length <= self._max_bytes:
             return int(length)
         for start, stranger in STRANGERS:
-            if data.startswith(start, position):
+            if self._data.startswith(start, self._position):
                 raise BadFrame(f"not Kafka's protocol: {stranger}")
         raise BadFrame(
             f"a request of {length} bytes; allowed are {SMALLEST_FRAME_BYTES} to {self._max_bytes}"

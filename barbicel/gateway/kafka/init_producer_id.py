@@ -1,7 +1,8 @@
 """InitProducerId (key 22), versions 0 to 5.
 
 - Idempotence is the default of Java and Spark: without this API they cannot write.
-- Version 3 lets a producer that has an id ask for the next epoch; at the last epoch it gets a new id.
+- Version 3 lets a producer name the id and epoch that it has. Without a transactional id Kafka gives it a
+  new id all the same, at epoch 0: batches of the old one may still be on their way.
 - Version 6 is unstable in Kafka and is not offered.
 - A transactional id is refused: there are no transactions yet.
 """
@@ -18,16 +19,16 @@ from barbicel.gateway.kafka.refusals import error_code_of
 __all__ = ["API"]
 
 NO_ID = -1
-LAST_EPOCH = (1 << 15) - 2
 
 
 def respond(call: Call, request: Message) -> Reply:
+    if request.transactional_id == "":
+        return _answer(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
         return _answer(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     known_id, known_epoch = getattr(request, "producer_id", NO_ID), getattr(request, "producer_epoch", NO_ID)
     if (known_id == NO_ID) != (known_epoch == NO_ID) or known_id < NO_ID or known_epoch < NO_ID:
         return _answer(ErrorCode.INVALID_REQUEST)
-    # Kafka gives an idempotent producer a new id whatever it had: the old one's batches may still come.
     fresh: Deferred[int] = call.broker.change(call.broker.catalogue.cluster.new_producer_id)
     return fresh.addCallbacks(
         lambda producer_id: _answer(ErrorCode.NONE, producer_id, 0),

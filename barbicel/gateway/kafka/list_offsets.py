@@ -1,22 +1,27 @@
 """ListOffsets (key 2), versions 1 to 11.
 
 - -1 is the end, -2 the start, -3 (from 7) the record with the highest timestamp, -4 (8) the local log's
-  start, -5 (9) the last tiered offset, which is none, -6 (11) the earliest that waits for tiering.
+  start, -5 (9) the last tiered offset and -6 (11) the earliest that waits for tiering, which are none.
 - By time: the first record, inside of its batch, whose timestamp is not below the given one; none is
   offset -1 without an error.
 - Reading by time waits for the disk, so that happens in a thread.
+- A batch whose inside cannot be read, or is very large, is answered with its first offset: nobody who seeks
+  may miss a record, and one bad batch must not spoil a partition for everybody who seeks in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred, DeferredList
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import ListOffsetsResponse, Message
-from barbicel.codecs.kafka.records import find_timestamp, max_timestamp_offset
+from barbicel.codecs.kafka.record_batch import BadBatch
+from barbicel.codecs.kafka.records import TimedOffset, find_timestamp, max_timestamp_offset
+from barbicel.codecs.keratin_record import Record
 from barbicel.gateway.broker.partition import LEADER_EPOCH, MAX_OPENED_BYTES, Partition
 from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.refusals import error_code_of
@@ -84,9 +89,9 @@ def _find(call: Call, name: str, asked: Any) -> Found | Deferred[Found]:
     timestamp_ms = asked.timestamp
     if timestamp_ms == LATEST:
         return Found(offset=partition.end_offset, leader_epoch=LEADER_EPOCH)
-    if timestamp_ms in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING) and _is_known(call, timestamp_ms):
+    if timestamp_ms in (EARLIEST, EARLIEST_LOCAL) and _is_known(call, timestamp_ms):
         return Found(offset=partition.start_offset, leader_epoch=LEADER_EPOCH)
-    if timestamp_ms == LATEST_TIERED and _is_known(call, timestamp_ms):
+    if timestamp_ms in (LATEST_TIERED, EARLIEST_PENDING) and _is_known(call, timestamp_ms):
         return Found()
     if timestamp_ms < 0 and not (timestamp_ms == MAX_TIMESTAMP and _is_known(call, timestamp_ms)):
         return Found(ErrorCode.UNSUPPORTED_VERSION)
@@ -108,11 +113,11 @@ def _first_at_or_after(partition: Partition, timestamp_ms: int) -> Found:
         if record.timestamp_ms < timestamp_ms:
             continue
         # Records of a batch that retention has cut through do not count, and its highest may be among them.
-        inside = find_timestamp(
-            record.payload, timestamp_ms, max_bytes=MAX_OPENED_BYTES, from_offset=wanted_from
+        found = _inside(
+            record, partial(find_timestamp, timestamp_ms=timestamp_ms, from_offset=wanted_from), wanted_from
         )
-        if inside is not None:
-            return Found(ErrorCode.NONE, inside.timestamp_ms, inside.offset, LEADER_EPOCH)
+        if found is not None:
+            return found
     return Found()
 
 
@@ -120,10 +125,15 @@ def _latest(partition: Partition, _: int) -> Found:
     hit = partition.log.latest_time()
     if hit is None or hit.offset >= partition.end_offset:
         return Found()
-    inside = max_timestamp_offset(partition.log.fetch(hit.offset).payload, max_bytes=MAX_OPENED_BYTES)
-    if inside is None:
-        return Found()
-    return Found(ErrorCode.NONE, inside.timestamp_ms, inside.offset, LEADER_EPOCH)
+    return _inside(partition.log.fetch(hit.offset), max_timestamp_offset, partition.start_offset) or Found()
+
+
+def _inside(record: Record, look: Callable[..., TimedOffset | None], start_offset: int) -> Found | None:
+    try:
+        inside = look(record.payload, max_bytes=MAX_OPENED_BYTES)
+    except BadBatch:
+        inside = TimedOffset(max(record.offset, start_offset), record.timestamp_ms)
+    return None if inside is None else Found(ErrorCode.NONE, inside.timestamp_ms, inside.offset, LEADER_EPOCH)
 
 
 API = Api(2, "ListOffsets", 1, 11, respond)

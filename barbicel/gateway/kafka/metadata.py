@@ -3,8 +3,9 @@
 - Version 0: an empty list means all topics; from 1 on null does, and an empty list means none.
 - Version 4 brought allow_auto_topic_creation; before it creation was always allowed.
 - Version 10 brought topic ids, 12 lets clients ask by id alone.
-- kafka-python, librdkafka and many test suites expect that asking for a topic creates it.
-- Authorized operations (8 to 10) are answered as "not known", as Kafka does without an authorizer.
+- kafka-python, librdkafka and many test suites expect that asking for a topic creates it. Of more than a
+  hundred in one request the rest are LEADER_NOT_AVAILABLE: clients then ask again.
+- Authorized operations, from version 8 on if asked for, are all of them: there is no access control.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from barbicel.gateway.broker.topic_names import check_topic_name
 from barbicel.gateway.broker.topics import OpenTopic
 from barbicel.gateway.kafka.advertised import advertised_address
 from barbicel.gateway.kafka.api import Api, Call, Reply
+from barbicel.gateway.kafka.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from barbicel.gateway.kafka.refusals import error_code_of
 
 __all__ = ["API"]
@@ -32,27 +34,35 @@ PartitionRow = TopicRow.MetadataResponsePartition
 BrokerRow = MetadataResponse.MetadataResponseBroker
 NO_ID = UUID(int=0)
 AUTO_CREATION_SINCE = 4
+# Each is some files and some syncs, and a request of a kilobyte can name hundreds.
+MAX_CREATED = 100
 
 
 def respond(call: Call, request: Message) -> Reply:
     broker = call.broker
     if request.topics is None or (call.version == 0 and not request.topics):
-        return _answer(call, [_row(broker.node_id, topic) for topic in broker.topics])
+        return _answer(call, request, [_row(broker.node_id, topic) for topic in broker.topics])
     may_create = broker.config.auto_create_topics_enable and (
         call.version < AUTO_CREATION_SINCE or request.allow_auto_topic_creation
     )
-    rows = [_find(call, asked, may_create) for asked in request.topics]
-    created = [row for row in rows if isinstance(row, Deferred)]
+    rows: list[Any] = []
+    created: list[Deferred[Any]] = []
+    for asked in request.topics:
+        row = _find(call, asked, may_create, has_room=len(created) < MAX_CREATED)
+        rows.append(row)
+        if isinstance(row, Deferred):
+            created.append(row)
     if not created:
-        return _answer(call, rows)
-    return DeferredList(created).addCallback(lambda _: _answer(call, [_result(row) for row in rows]))
+        return _answer(call, request, rows)
+    return DeferredList(created).addCallback(lambda _: _answer(call, request, [_result(row) for row in rows]))
 
 
-def _find(call: Call, asked: Any, may_create: bool) -> Any:
+def _find(call: Call, asked: Any, may_create: bool, *, has_room: bool) -> Any:
     """The row of a topic, now or when it was created."""
     topics, node_id = call.broker.topics, call.broker.node_id
-    if asked.name is None:
-        identity = asked.topic_id or NO_ID
+    identity = getattr(asked, "topic_id", None) or NO_ID
+    # Java's admin client sends an empty name with the id, and Kafka goes by the id.
+    if asked.name is None or identity != NO_ID:
         known = topics.by_id(identity.bytes)
         return _problem(ErrorCode.UNKNOWN_TOPIC_ID, None, identity) if known is None else _row(node_id, known)
     known = topics.by_name(asked.name)
@@ -64,6 +74,8 @@ def _find(call: Call, asked: Any, may_create: bool) -> Any:
         return _problem(ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name)
     if not may_create:
         return _problem(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.name)
+    if not has_room:
+        return _problem(ErrorCode.LEADER_NOT_AVAILABLE, asked.name)
     created = topics.create(asked.name, call.broker.config.num_partitions, {})
     return created.addCallbacks(
         lambda topic: _row(node_id, topic), lambda failure: _not_created(call, asked.name, failure)
@@ -81,8 +93,12 @@ def _result(row: Any) -> Any:
     return row.result if isinstance(row, Deferred) else row
 
 
-def _answer(call: Call, topics: list[Any]) -> Message:
+def _answer(call: Call, request: Message, topics: list[Any]) -> Message:
     host, port = advertised_address(call)
+    if request.include_topic_authorized_operations:
+        for row in topics:
+            if not row.error_code:
+                row.authorized_operations = TOPIC_OPERATIONS
     return MetadataResponse(
         throttle_time_ms=0,
         brokers=[BrokerRow(node_id=call.broker.node_id, host=host, port=port, rack=None)],
@@ -90,6 +106,7 @@ def _answer(call: Call, topics: list[Any]) -> Message:
         controller_id=call.broker.node_id,
         topics=topics,
         error_code=ErrorCode.NONE,
+        authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else None,
     )
 
 

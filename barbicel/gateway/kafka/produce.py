@@ -1,8 +1,9 @@
 """Produce (key 0), versions 0 to 13.
 
 - Advertised from 0 although 0 to 2 are refused, as Kafka 4 does: librdkafka before 2.16 takes a first
-  version of 3 for a broker that knows no compression. They are answered with UNSUPPORTED_FOR_MESSAGE_FORMAT.
-- acks=0 gets no answer, whatever happens.
+  version of 3 for a broker that knows no compression. Whoever uses them loses its connection.
+- acks=0 gets no answer. If something is refused, the connection is closed, as Kafka does: that makes the
+  client look for what has changed. The request counts as under way until it is stored, like any other.
 - zstd needs version 7 (KIP-110).
 - Version 13 names topics by their id.
 - Transactional batches are refused: there are no transactions yet.
@@ -28,6 +29,7 @@ from barbicel.codecs.kafka.produce import (
 from barbicel.codecs.kafka.produced_batch import check_batch
 from barbicel.codecs.kafka.record_batch import BadBatch
 from barbicel.disk import Bytes
+from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.partition import Partition, Produced
 from barbicel.gateway.broker.topics import OpenTopic
 from barbicel.gateway.kafka.api import Api, Call, Reply
@@ -41,19 +43,25 @@ ZSTD_SINCE = 7
 KNOWN_ACKS = (-1, 0, 1)
 
 
+class _Unanswerable(BarbicelError):
+    """Something was refused that has no answer, or that the client wants none to."""
+
+
 class _Collector:
     """Waits for every partition of a request and then answers for all of them."""
 
-    __slots__ = ("_answer", "_left", "_results", "is_done")
+    __slots__ = ("_acks", "_answer", "_left", "_peer", "_refused", "_results")
 
-    def __init__(self, request: ProduceRequest) -> None:
-        self._answer: Deferred[Sequence[ProduceTopicResult]] | None = None
+    def __init__(self, call: Call, request: ProduceRequest) -> None:
+        self._acks = request.acks
+        self._peer = call.peer
+        self._refused: list[str] = []
+        self._answer: Deferred[Sequence[ProduceTopicResult] | None] | None = None
         self._results = [
             ProduceTopicResult(topic.name, topic.topic_id, [_UNANSWERED] * len(topic.partitions))
             for topic in request.topics
         ]
         self._left = sum(len(topic.partitions) for topic in request.topics)
-        self.is_done = not self._left
 
     def settle(
         self, topic: int, place: int, number: int, partition: Partition | None, produced: Produced
@@ -68,25 +76,40 @@ class _Collector:
             -1 if partition is None or produced.error_code else partition.start_offset,
             produced.message,
         )
+        if produced.error_code:
+            name = ErrorCode(produced.error_code).name
+            self._refused.append(
+                f"{self._results[topic].name or 'topic'}-{number}: {produced.message or name}"
+            )
         self._left -= 1
-        if not self._left:
-            self.is_done = True
-            if self._answer is not None:
-                self._answer.callback(self._results)
+        if not self._left and self._answer is not None:
+            self._answer.callback(None)
 
     def reply(self) -> Reply:
-        if self.is_done:
-            return self._results
+        if not self._left:
+            return self._outcome(None)
         self._answer = Deferred()
-        return self._answer
+        return self._answer.addCallback(self._outcome)
+
+    def _outcome(self, _: object) -> Sequence[ProduceTopicResult] | None:
+        if self._refused:
+            refused = f"{self._refused[0]} ({len(self._refused)} refused in all)"
+            if self._acks == 0:
+                raise _Unanswerable(refused)
+            _log.warning("refusing what %s:%d produces: %s", *self._peer, refused)
+        return self._results if self._acks else None
 
 
 _UNANSWERED = ProducePartitionResult(-1, ErrorCode.UNKNOWN_SERVER_ERROR, -1)
 
 
 def respond(call: Call, request: ProduceRequest) -> Reply:
-    collector = _Collector(request)
-    refusal = _refusal(call, request)
+    if call.version < FIRST_SERVED:
+        raise _Unanswerable(
+            f"version {call.version} is not served, only {FIRST_SERVED} to {API.last_version}"
+        )
+    collector = _Collector(call, request)
+    refusal = _refusal(request)
     for number, topic in enumerate(request.topics):
         known = call.broker.topics.find(topic.name, topic.topic_id)
         for place, (index, records) in enumerate(topic.partitions):
@@ -95,18 +118,14 @@ def respond(call: Call, request: ProduceRequest) -> Reply:
             if refusal is not None:
                 settle(refusal)
             elif partition is None:
-                settle(_unknown(topic))
+                settle(_unknown(topic, known))
             else:
                 _produce(call, partition, records, settle)
-    if request.acks == 0:
-        return None
     return collector.reply()
 
 
-def _refusal(call: Call, request: ProduceRequest) -> Produced | None:
+def _refusal(request: ProduceRequest) -> Produced | None:
     """Why the whole request is refused, if it is."""
-    if call.version < FIRST_SERVED:
-        return Produced(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, message="records of version 2 are needed")
     if request.acks not in KNOWN_ACKS:
         return Produced(ErrorCode.INVALID_REQUIRED_ACKS, message=f"acks is {request.acks}, not -1, 0 or 1")
     if request.transactional_id is not None:
@@ -120,8 +139,8 @@ def _partition(topic: OpenTopic | None, index: int) -> Partition | None:
     return topic.partitions[index]
 
 
-def _unknown(topic: ProduceTopic) -> Produced:
-    if topic.name is None:
+def _unknown(topic: ProduceTopic, known: OpenTopic | None) -> Produced:
+    if topic.name is None and known is None:
         return Produced(ErrorCode.UNKNOWN_TOPIC_ID)
     return Produced(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -134,15 +153,8 @@ def _produce(call: Call, partition: Partition, records: memoryview | None, settl
             allow_zstd=call.version >= ZSTD_SINCE,
         )
         if batch.header.is_transactional:
-            raise BadBatch(ErrorCode.INVALID_TXN_STATE, "there are no transactions")
+            raise BadBatch(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "there are no transactions")
     except BadBatch as error:
-        _log.warning(
-            "refusing a batch of %s:%d for %s-%d: %s",
-            *call.peer,
-            partition.topic.name,
-            partition.number,
-            error.message,
-        )
         settle(Produced(error.error_code, message=error.message))
         return
     partition.produce(batch, call.broker.append, settle)

@@ -10,13 +10,38 @@ from collections.abc import Mapping
 
 from barbicel.errors import BarbicelError
 from barbicel.gateway.kafka import (
+    alter_configs,
     api_versions,
+    create_acls,
+    create_partitions,
+    create_topics,
+    delete_acls,
+    delete_groups,
+    delete_records,
+    delete_topics,
+    describe_acls,
+    describe_cluster,
+    describe_configs,
+    describe_groups,
+    describe_log_dirs,
+    describe_producers,
+    describe_topic_partitions,
     fetch,
+    find_coordinator,
+    heartbeat,
+    incremental_alter_configs,
     init_producer_id,
+    join_group,
+    leave_group,
+    list_groups,
     list_offsets,
     metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
     offset_for_leader_epoch,
     produce,
+    sync_group,
 )
 from barbicel.gateway.kafka.api import Api
 
@@ -32,12 +57,43 @@ TABLE: Mapping[int, Api] = {
         api_versions,
         init_producer_id,
         offset_for_leader_epoch,
+        find_coordinator,
+        join_group,
+        sync_group,
+        heartbeat,
+        leave_group,
+        offset_commit,
+        offset_fetch,
+        offset_delete,
+        list_groups,
+        describe_groups,
+        delete_groups,
+        create_topics,
+        delete_topics,
+        delete_records,
+        create_partitions,
+        describe_topic_partitions,
+        describe_configs,
+        alter_configs,
+        incremental_alter_configs,
+        describe_cluster,
+        describe_log_dirs,
+        describe_producers,
+        describe_acls,
+        create_acls,
+        delete_acls,
     )
 }
 api_versions.served.update(TABLE)
 
 # A request without records becomes values of up to fifty times its size.
-MAX_OTHER_FRAME_BYTES = 8 << 20
+MAX_OTHER_FRAME_BYTES = 2 << 20
+# What is long because of bytes that are not looked into.
+FRAME_LIMITS: Mapping[int, int] = {
+    produce.API.key: (1 << 31) - 1,
+    11: 8 << 20,  # JoinGroup
+    14: 8 << 20,  # SyncGroup
+}
 
 
 class UnsupportedRequest(BarbicelError):
@@ -62,5 +118,5 @@ def api_for(api_key: int, version: int) -> tuple[Api, int]:
 
 
 def frame_limit(api_key: int) -> int:
-    """How long a request may be; what has no records has a limit of its own."""
-    return (1 << 31) - 1 if api_key == produce.API.key else MAX_OTHER_FRAME_BYTES
+    """How long a request may be."""
+    return FRAME_LIMITS.get(api_key, MAX_OTHER_FRAME_BYTES)

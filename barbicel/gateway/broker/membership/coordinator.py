@@ -163,6 +163,8 @@ class Coordinator:
 
     def check_offset_delete(self, group_id: str) -> ErrorCode:
         """Only of consumers is it known which topics they use. GROUP_ID_NOT_FOUND as in `remove`."""
+        if not group_id:
+            return ErrorCode.INVALID_GROUP_ID
         group = self._groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND

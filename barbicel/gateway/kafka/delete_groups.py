@@ -1,0 +1,56 @@
+"""DeleteGroups (key 42), versions 0 to 2.
+
+A group with members is NON_EMPTY_GROUP. Deleting one without means to forget its positions, durably before
+the answer.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from twisted.internet.defer import Deferred, gatherResults, succeed
+
+from barbicel.codecs.kafka.error_codes import ErrorCode
+from barbicel.codecs.kafka.messages import DeleteGroupsResponse, Message
+from barbicel.gateway.broker.consumption import Outcomes
+from barbicel.gateway.kafka.api import Api, Call
+from barbicel.gateway.kafka.group_refusals import group_error_code_of
+
+__all__ = ["API"]
+
+GroupRow = DeleteGroupsResponse.DeletableGroupResult
+
+
+def respond(call: Call, request: Message) -> Deferred[Message]:
+    # One result a group: clients look them up by name.
+    names = list(dict.fromkeys(request.groups_names))
+    deletions = gatherResults([_delete(call, name) for name in names], consumeErrors=True)
+    call.broker.watch_groups()
+    return deletions.addCallback(partial(_answer, names))
+
+
+def _delete(call: Call, group_id: str) -> Deferred[ErrorCode]:
+    broker = call.broker
+    removed = broker.coordinator.remove(group_id)
+    if removed is ErrorCode.NON_EMPTY_GROUP:
+        return succeed(removed)
+    if not broker.offsets.places(group_id):
+        return succeed(removed)
+    return broker.offsets.delete(group_id).addCallback(_error)
+
+
+def _error(outcomes: Outcomes) -> ErrorCode:
+    """The first one; what could be deleted is."""
+    return next((group_error_code_of(error) for error in outcomes.values() if error), ErrorCode.NONE)
+
+
+def _answer(names: list[str], errors: list[ErrorCode]) -> Message:
+    return DeleteGroupsResponse(
+        throttle_time_ms=0,
+        results=[
+            GroupRow(group_id=name, error_code=error) for name, error in zip(names, errors, strict=True)
+        ],
+    )
+
+
+API = Api(42, "DeleteGroups", 0, 2, respond)

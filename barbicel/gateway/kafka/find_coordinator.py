@@ -1,0 +1,76 @@
+"""FindCoordinator (key 10), versions 0 to 6.
+
+- Every group's coordinator is this node, at the address that Metadata tells: clients join the two by node id.
+- Version 1 brought key types, 4 many keys in a request, each with an answer of its own.
+- There are no transactions yet. COORDINATOR_NOT_AVAILABLE would make producers ask until they time out and
+  not know why; the error that InitProducerId would give them is final, so they get it here.
+- The coordinator of share groups (type 2, from version 6) is one that only brokers look for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from barbicel.codecs.kafka.error_codes import ErrorCode
+from barbicel.codecs.kafka.messages import FindCoordinatorResponse, Message
+from barbicel.gateway.kafka.advertised import advertised_address
+from barbicel.gateway.kafka.api import Api, Call
+
+__all__ = ["API"]
+
+CoordinatorRow = FindCoordinatorResponse.Coordinator
+MANY_KEYS_SINCE = 4
+GROUP, TRANSACTION = 0, 1
+NOBODY = -1
+
+
+class Refusal(NamedTuple):
+    error_code: ErrorCode
+    message: str | None
+
+
+SERVED = Refusal(ErrorCode.NONE, None)
+UNKNOWN_TYPE = Refusal(ErrorCode.INVALID_REQUEST, "There is no coordinator of this type.")
+REFUSALS: Mapping[int, Refusal] = {
+    GROUP: SERVED,
+    TRANSACTION: Refusal(
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactions are not served by this broker."
+    ),
+}
+
+
+def respond(call: Call, request: Message) -> Message:
+    error_code, message = REFUSALS.get(request.key_type, UNKNOWN_TYPE)
+    node_id, host, port = _node(call) if error_code is ErrorCode.NONE else (NOBODY, "", NOBODY)
+    if call.version < MANY_KEYS_SINCE:
+        return FindCoordinatorResponse(
+            throttle_time_ms=0,
+            error_code=error_code,
+            error_message=message,
+            node_id=node_id,
+            host=host,
+            port=port,
+        )
+    return FindCoordinatorResponse(
+        throttle_time_ms=0,
+        coordinators=[
+            CoordinatorRow(
+                key=key,
+                node_id=node_id,
+                host=host,
+                port=port,
+                error_code=error_code,
+                error_message=message,
+            )
+            for key in request.coordinator_keys
+        ],
+    )
+
+
+def _node(call: Call) -> tuple[int, str, int]:
+    host, port = advertised_address(call)
+    return call.broker.node_id, host, port
+
+
+API = Api(10, "FindCoordinator", 0, 6, respond)

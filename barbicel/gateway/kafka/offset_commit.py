@@ -1,0 +1,111 @@
+"""OffsetCommit (key 8), versions 2 to 10.
+
+- The answer comes when the positions are written: they survive kill -9, and a power cut 100 ms later. If one
+  is lost, messages are read again; none is lost with it.
+- A consumer without a group's membership commits with generation -1 and no member id.
+- An offset beyond the log's end is taken, as Kafka takes it: its consumer gets OFFSET_OUT_OF_RANGE. Kafka
+  takes negative ones too, and answers them as if nothing was committed; here they are INVALID_REQUEST.
+- Version 6 brought leader epochs, 7 static members, 10 topic ids in place of names. The retention time of 2
+  to 4 has no meaning: positions stay until they are deleted.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+from twisted.internet.defer import Deferred
+
+from barbicel.codecs.kafka.error_codes import ErrorCode
+from barbicel.codecs.kafka.messages import Message, OffsetCommitResponse
+from barbicel.gateway.broker.consumption import Outcomes, Place, Position
+from barbicel.gateway.broker.membership import Commit
+from barbicel.gateway.kafka.api import Api, Call, Reply
+from barbicel.gateway.kafka.group_refusals import group_error_code_of
+
+__all__ = ["API"]
+
+TopicRow = OffsetCommitResponse.OffsetCommitResponseTopic
+PartitionRow = TopicRow.OffsetCommitResponsePartition
+IDS_SINCE = 10
+
+
+class Asked(NamedTuple):
+    """A topic of the request. The name is None if there is no such id."""
+
+    topic: Any
+    name: str | None
+
+
+def respond(call: Call, request: Message) -> Reply:
+    topics = [Asked(topic, _name(call, topic)) for topic in request.topics]
+    committer = Commit(
+        request.group_id, request.generation_id_or_member_epoch, request.member_id, request.group_instance_id
+    )
+    refusal = call.broker.coordinator.check_commit(committer, call.broker.clock())
+    call.broker.watch_groups()
+    positions = [position for asked in topics for position in _positions(asked)]
+    errors = {position.place: _check(call, position) or refusal for position in positions}
+    allowed = [position for position in positions if errors[position.place] is ErrorCode.NONE]
+    if not allowed:
+        return _answer(topics, errors, {})
+    written: Deferred[Outcomes] = call.broker.offsets.commit(request.group_id, allowed)
+    return written.addCallback(partial(_answer, topics, errors))
+
+
+def _name(call: Call, topic: Any) -> str | None:
+    if call.version < IDS_SINCE:
+        return str(topic.name)
+    known = call.broker.topics.find(None, topic.topic_id.bytes if topic.topic_id else None)
+    return None if known is None else known.name
+
+
+def _positions(asked: Asked) -> list[Position]:
+    if asked.name is None:
+        return []
+    return [
+        Position(
+            (asked.name, partition.partition_index),
+            partition.committed_offset,
+            partition.committed_leader_epoch if partition.committed_leader_epoch >= 0 else None,
+            partition.committed_metadata,
+        )
+        for partition in asked.topic.partitions
+    ]
+
+
+def _check(call: Call, position: Position) -> ErrorCode:
+    if call.broker.topics.partition(*position.place) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if len((position.metadata or "").encode()) > call.broker.config.offset_metadata_max_bytes:
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return ErrorCode.INVALID_REQUEST if position.offset < 0 else ErrorCode.NONE
+
+
+def _answer(topics: list[Asked], errors: dict[Place, ErrorCode], written: Outcomes) -> Message:
+    return OffsetCommitResponse(
+        throttle_time_ms=0,
+        topics=[
+            TopicRow(
+                name=asked.name,
+                topic_id=asked.topic.topic_id,
+                partitions=[
+                    PartitionRow(
+                        partition_index=partition.partition_index,
+                        error_code=_error(asked.name, partition.partition_index, errors, written),
+                    )
+                    for partition in asked.topic.partitions
+                ],
+            )
+            for asked in topics
+        ],
+    )
+
+
+def _error(name: str | None, number: int, errors: dict[Place, ErrorCode], written: Outcomes) -> ErrorCode:
+    if name is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    return errors[name, number] or group_error_code_of(written.get((name, number)))
+
+
+API = Api(8, "OffsetCommit", 2, 10, respond)

@@ -1,0 +1,75 @@
+"""OffsetDelete (key 47), version 0.
+
+- Of a group that is consuming, only positions in topics that no member subscribes to may go.
+- A position that there is not counts as deleted, as in Kafka. A group that there is not is
+  GROUP_ID_NOT_FOUND; one that has positions and no members is known by its positions alone.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from barbicel.codecs.kafka.error_codes import ErrorCode
+from barbicel.codecs.kafka.messages import Message, OffsetDeleteResponse
+from barbicel.gateway.broker.consumption import Outcomes, Place
+from barbicel.gateway.kafka.api import Api, Call, Reply
+from barbicel.gateway.kafka.group_refusals import group_error_code_of
+
+__all__ = ["API"]
+
+TopicRow = OffsetDeleteResponse.OffsetDeleteResponseTopic
+PartitionRow = TopicRow.OffsetDeleteResponsePartition
+
+
+def respond(call: Call, request: Message) -> Reply:
+    offsets = call.broker.offsets
+    refusal = call.broker.coordinator.check_offset_delete(request.group_id)
+    if refusal is ErrorCode.GROUP_ID_NOT_FOUND and offsets.places(request.group_id):
+        refusal = ErrorCode.NONE
+    if refusal is not ErrorCode.NONE:
+        return OffsetDeleteResponse(error_code=refusal, throttle_time_ms=0, topics=[])
+    errors = {
+        (topic.name, partition.partition_index): _check(
+            call, request.group_id, topic.name, partition.partition_index
+        )
+        for topic in request.topics
+        for partition in topic.partitions
+    }
+    allowed = [place for place, error in errors.items() if error is ErrorCode.NONE]
+    deleted: Deferred[Outcomes] = offsets.delete(request.group_id, allowed)
+    return deleted.addCallback(partial(_answer, request.topics, errors))
+
+
+def _check(call: Call, group_id: str, name: str, number: int) -> ErrorCode:
+    if call.broker.topics.partition(name, number) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if call.broker.coordinator.is_subscribed(group_id, name):
+        return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    return ErrorCode.NONE
+
+
+def _answer(topics: list[Any], errors: dict[Place, ErrorCode], deleted: Outcomes) -> Message:
+    return OffsetDeleteResponse(
+        error_code=ErrorCode.NONE,
+        throttle_time_ms=0,
+        topics=[
+            TopicRow(
+                name=topic.name,
+                partitions=[
+                    PartitionRow(
+                        partition_index=partition.partition_index,
+                        error_code=errors[topic.name, partition.partition_index]
+                        or group_error_code_of(deleted.get((topic.name, partition.partition_index))),
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in topics
+        ],
+    )
+
+
+API = Api(47, "OffsetDelete", 0, 0, respond)

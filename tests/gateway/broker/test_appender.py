@@ -1,0 +1,98 @@
+"""The way to the writer's thread and back: order, a full queue, failures."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barbicel.errors import LogClosed, RecordTooLarge
+from barbicel.gateway.broker.appender import Appender
+from barbicel.keratin import Ack, Appended, Log, LogSettings, NewRecord, WriterSettings
+from tests.gateway.kafka.in_memory import HandReactor, untyped
+
+# One append waits at a time, so that nearly everything finds the queue full.
+TINY = WriterSettings(max_queue_requests=1, max_batch_records=1)
+
+
+class Bench:
+    def __init__(self, path: Path, settings: WriterSettings, shards: int) -> None:
+        self.reactor = untyped(HandReactor())
+        self.turns = 0
+        self.appender = Appender(self.reactor, Ack.AFTER_WRITE, settings, shards, self._end_turn)
+        limits = LogSettings(max_record_bytes=1000)
+        self.logs = [Log.open(str(path / str(number)), settings=limits) for number in range(3)]
+        self.outcomes: list[tuple[int, Appended | Exception]] = []
+
+    def _end_turn(self) -> None:
+        self.turns += 1
+
+    def append(self, number: int, payload: bytes = b"x", log: int = 0) -> None:
+        self.appender.append(
+            self.logs[log], NewRecord(payload), lambda outcome: self.outcomes.append((number, outcome))
+        )
+
+    def wait(self, count: int) -> None:
+        self.reactor.until(lambda: len(self.outcomes) >= count)
+
+
+@pytest.fixture(params=[TINY, WriterSettings()], ids=["tiny queue", "usual queue"])
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path, request.param, shards=2)
+    yield bench
+    bench.appender.close()
+    for log in bench.logs:
+        log.close()
+
+
+def test_each_log_keeps_the_order_however_full_the_queue_is(bench: Bench) -> None:
+    for number in range(300):
+        bench.append(number, b"%d" % number, log=number % 3)
+    bench.wait(300)
+    for log in range(3):
+        offsets = [outcome for number, outcome in bench.outcomes if number % 3 == log]
+        assert offsets == [Appended(offset, 1) for offset in range(100)]
+        payloads = [bytes(record.payload) for record in bench.logs[log].scan(0)]
+        assert payloads == [b"%d" % number for number in range(300) if number % 3 == log]
+    assert 1 <= bench.turns <= 300
+
+
+def test_what_a_log_can_never_take_is_refused_at_once_even_behind_a_full_queue(bench: Bench) -> None:
+    for number in range(50):
+        bench.append(number)
+    bench.append(50, b"x" * 2000)
+    ((number, outcome),) = [row for row in bench.outcomes if row[0] == 50]
+    assert number == 50
+    assert isinstance(outcome, RecordTooLarge)
+    bench.wait(51)
+    assert bench.logs[0].end_offset == 50
+
+
+def test_a_closed_log_fails_alone(bench: Bench) -> None:
+    bench.logs[0].close()
+    for number in range(20):
+        bench.append(number, log=number % 2)
+    bench.wait(20)
+    for number, outcome in bench.outcomes:
+        assert isinstance(outcome, Appended if number % 2 else LogClosed)
+
+
+def test_a_callback_that_raises_keeps_nobody_from_their_answer(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: object) -> None:
+        raise ZeroDivisionError
+
+    bench.appender.append(bench.logs[0], NewRecord(b"x"), fail)
+    bench.append(1)
+    bench.wait(1)
+    assert bench.outcomes == [(1, Appended(1, 1))]
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+def test_closing_commits_what_the_writers_have(bench: Bench) -> None:
+    bench.append(0)
+    bench.appender.close()
+    assert bench.logs[0].end_offset == 1

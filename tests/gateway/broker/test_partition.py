@@ -1,0 +1,91 @@
+"""A partition: when its end moves, who is told, and what memory it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barbicel.codecs.kafka.error_codes import ErrorCode
+from barbicel.codecs.kafka.produced_batch import check_batch
+from barbicel.errors import LogStopped
+from barbicel.gateway.broker.partition import Partition, Produced
+from barbicel.keratin import Appended
+from tests.gateway.kafka.in_memory import Gateway, batch, in_memory_gateway
+from tests.gateway.kafka.requests import produce
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[Gateway]:
+    with in_memory_gateway(tmp_path / "data") as gateway:
+        yield gateway
+
+
+@pytest.fixture
+def partition(gateway: Gateway) -> Partition:
+    return gateway.create().partitions[0]
+
+
+def test_the_end_moves_when_the_writer_has_answered(gateway: Gateway, partition: Partition) -> None:
+    done: list[Produced] = []
+    data = memoryview(bytearray(batch(b"a", b"b")))
+    partition.produce(check_batch(data, 1000), gateway.broker.append, done.append)
+    assert (partition.end_offset, done) == (0, [])
+    gateway.reactor.until(lambda: done)
+    assert (partition.end_offset, done) == (2, [Produced(ErrorCode.NONE, 0)])
+    assert partition.is_in_tail(0)
+
+
+def test_an_error_that_is_not_ours_is_logged_with_its_traceback(
+    partition: Partition, caplog: pytest.LogCaptureFixture
+) -> None:
+    done: list[Produced] = []
+    data = memoryview(bytearray(batch(b"a")))
+    partition.produce(
+        check_batch(data, 1000), lambda log, record, answer: answer(ZeroDivisionError("x")), done.append
+    )
+    assert [row.error_code for row in done] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert caplog.records[0].exc_info is not None
+    caplog.clear()
+    partition.produce(
+        check_batch(data, 1000), lambda log, record, answer: answer(LogStopped("full")), done.append
+    )
+    assert not caplog.records
+
+
+def test_a_small_batch_does_not_keep_a_large_request(gateway: Gateway) -> None:
+    topic = gateway.create("u", partitions=2)
+    client = gateway.connect()
+    client.ask(produce(batch(b"small"), batch(b"x" * 900_000), topic="u"), 9)
+    (held,) = topic.partitions[0].read_tail(0, 10**6, at_least_one=True)
+    assert isinstance(held.obj, bytes)
+    assert len(held.obj) < 1000
+
+
+def test_a_retired_partition_holds_nothing_and_takes_nothing(gateway: Gateway, partition: Partition) -> None:
+    client = gateway.connect()
+    client.ask(produce(batch(b"a")), 9)
+    partition.retire()
+    assert not partition.is_in_tail(0)
+    client.ask(produce(batch(b"b")), 9)
+    assert not partition.is_in_tail(1)
+    assert partition.tail.held_bytes == 0
+    assert [len(piece) > 0 for piece in partition.read_log(0, 2, 10**6, at_least_one=True)] == [True, True]
+    partition.revive()
+    client.ask(produce(batch(b"c")), 9)
+    assert partition.is_in_tail(2)
+
+
+def test_the_disk_and_the_memory_say_the_same(gateway: Gateway, partition: Partition) -> None:
+    client = gateway.connect()
+    for size in (1, 10, 100):
+        client.ask(produce(batch(*[b"x"] * size)), 9)
+    for offset in (0, 1, 5, 11, 110):
+        for limit in (0, 200, 400, 10**6):
+            for one in (True, False):
+                warm = partition.read_tail(offset, limit, at_least_one=one)
+                cold = partition.read_log(offset, partition.end_offset, limit, at_least_one=one)
+                assert [bytes(piece) for piece in warm] == [bytes(piece) for piece in cold]
+    assert partition.read_log(0, 1, 10**6, at_least_one=True)[1:] == []
+    assert Appended(0, 1)

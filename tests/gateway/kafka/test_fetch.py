@@ -1,0 +1,322 @@
+"""Fetch: from memory and from the disk, limits, waiting, and logs with holes in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from barbicel.codecs.kafka.error_codes import ErrorCode
+from tests.cli.support import flip, run
+from tests.gateway.kafka.in_memory import Client, Gateway, batch, in_memory_gateway
+from tests.gateway.kafka.requests import fetch, offsets_of, only, produce, produced, values_of
+
+VERSIONS = range(4, 19)
+BATCH_BYTES = len(batch(b"x" * 1000))
+
+
+def rows(answer: Any) -> list[Any]:
+    return list(only(answer.responses).partitions)
+
+
+def put(client: Client, *values: bytes, partition: int = 0) -> None:
+    """One batch a value."""
+    for value in values:
+        answer = client.ask(produce(batch(value), partitions=[partition]), 9)
+        assert only(produced(answer)).error_code == 0
+
+
+@pytest.fixture(params=["warm", "cold"])
+def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Gateway]:
+    """One that has everything in memory, and one that has nothing there."""
+    memory: dict[str, Any] = {} if request.param == "warm" else {"tail_partition_bytes": 0}
+    with in_memory_gateway(tmp_path / "data", **memory) as gateway:
+        yield gateway
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_is_answered(either: Gateway, version: int) -> None:
+    topic = either.create(partitions=2)
+    client = either.connect()
+    put(client, b"a", b"b")
+    found, empty = rows(client.ask(fetch(0, 0, topic_id=topic.topic.id), version))
+    assert values_of(found) == [b"a", b"b"]
+    assert (found.error_code, found.high_watermark, found.last_stable_offset) == (0, 2, 2)
+    assert (empty.error_code, empty.high_watermark, empty.records) == (0, 0, b"")
+
+
+def test_an_offset_inside_of_a_batch_gets_the_whole_batch(either: Gateway) -> None:
+    either.create()
+    client = either.connect()
+    client.ask(produce(batch(b"a", b"b", b"c")), 9)
+    put(client, b"d")
+    assert offsets_of(only(rows(client.ask(fetch(1), 11)))) == [0, 1, 2, 3]
+    assert offsets_of(only(rows(client.ask(fetch(3), 11)))) == [3]
+
+
+# --- limits ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limit", "count"),
+    [(-1, 1), (0, 1), (1, 1), (BATCH_BYTES, 1), (2 * BATCH_BYTES - 1, 1), (2 * BATCH_BYTES, 2)],
+)
+@pytest.mark.parametrize("which", ["max_bytes", "partition_max_bytes"])
+def test_as_many_whole_batches_as_fit_and_one_at_least(
+    either: Gateway, which: str, limit: int, count: int
+) -> None:
+    either.create()
+    client = either.connect()
+    limits: dict[str, Any] = {which: limit}
+    put(client, *[b"x" * 1000] * 3)
+    assert len(values_of(only(rows(client.ask(fetch(0, **limits), 11))))) == count
+
+
+def test_the_limit_of_the_whole_fetch_is_shared_by_its_partitions(either: Gateway) -> None:
+    either.create(partitions=3)
+    client = either.connect()
+    for number in range(3):
+        put(client, *[b"x" * 1000] * 4, partition=number)
+    counts = [len(values_of(row)) for row in rows(client.ask(fetch(0, 0, 0, max_bytes=6 * BATCH_BYTES), 11))]
+    assert counts[0] == 4
+    assert sum(counts) <= 6
+    large = 4 * BATCH_BYTES
+    per_partition = fetch(0, 0, 0, max_bytes=large, partition_max_bytes=2 * BATCH_BYTES)
+    assert [len(values_of(row)) for row in rows(client.ask(per_partition, 11))] == [2, 2, 0]
+
+
+def test_cold_and_warm_partitions_together_keep_the_limit(gateway: Gateway) -> None:
+    topic = gateway.create(partitions=4)
+    client = gateway.connect()
+    for number in range(4):
+        put(client, *[b"x" * 1000] * 4, partition=number)
+    for number in (0, 2):
+        topic.partitions[number].retire()
+    limit = 9 * BATCH_BYTES
+    answer = rows(client.ask(fetch(0, 0, 0, 0, max_bytes=limit, partition_max_bytes=4 * BATCH_BYTES), 11))
+    assert sum(len(row.records) for row in answer) <= limit
+    # What has to come from the disk goes first.
+    assert [len(values_of(row)) for row in answer] == [4, 1, 4, 0]
+
+
+def test_a_partition_named_twice_is_answered_twice(either: Gateway) -> None:
+    either.create()
+    client = either.connect()
+    put(client, b"a", b"b")
+    first, second = rows(client.ask(fetch(0, 1, partitions=[0, 0]), 11))
+    assert (values_of(first), values_of(second)) == ([b"a", b"b"], [b"b"])
+
+
+def test_the_servers_own_limit_holds(tmp_path: Path) -> None:
+    with in_memory_gateway(tmp_path / "data", fetch_max_bytes=2 * BATCH_BYTES) as gateway:
+        gateway.create()
+        client = gateway.connect()
+        put(client, *[b"x" * 1000] * 4)
+        assert len(values_of(only(rows(client.ask(fetch(0), 11))))) == 2
+
+
+# --- refusals -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("request_", "version", "code"),
+    [
+        (fetch(0, topic="unknown"), 11, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (fetch(0, partitions=[1]), 11, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (fetch(0, topic_id=UUID(int=9)), 13, ErrorCode.UNKNOWN_TOPIC_ID),
+        (fetch(2), 11, ErrorCode.OFFSET_OUT_OF_RANGE),
+        (fetch(-1), 11, ErrorCode.OFFSET_OUT_OF_RANGE),
+        (fetch(2**63 - 1), 11, ErrorCode.OFFSET_OUT_OF_RANGE),
+        (fetch(0, current_leader_epoch=1), 11, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_a_partition_is_refused_with_kafkas_code_at_once(
+    gateway: Gateway, request_: Any, version: int, code: ErrorCode
+) -> None:
+    gateway.create()
+    client = gateway.connect()
+    put(client, b"a")
+    request_.max_wait_ms = 60_000
+    request_.min_bytes = 10**6
+    row = only(rows(client.ask(request_, version)))
+    assert (row.error_code, row.records) == (code, b"")
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"replica_id": 1}, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        ({"session_id": 5, "session_epoch": 1}, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+        ({"session_epoch": 1}, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
+    ],
+)
+def test_a_fetch_is_refused_as_a_whole(gateway: Gateway, more: dict[str, Any], code: ErrorCode) -> None:
+    gateway.create()
+    answer = gateway.connect().ask(fetch(0, **more), 11)
+    assert (answer.error_code, answer.responses) == (code, [])
+
+
+@pytest.mark.parametrize("session", [(0, 0), (0, -1), (5, 0), (5, -1)])
+def test_a_full_fetch_is_served_without_a_session(gateway: Gateway, session: tuple[int, int]) -> None:
+    gateway.create()
+    answer = gateway.connect().ask(fetch(0, session_id=session[0], session_epoch=session[1]), 11)
+    assert (answer.error_code, answer.session_id) == (0, 0)
+    assert only(rows(answer)).error_code == 0
+
+
+# --- waiting --------------------------------------------------------------------------------------------
+
+
+def test_a_waiting_fetch_is_woken_by_the_append(gateway: Gateway) -> None:
+    gateway.create(partitions=2)
+    waiting, client = gateway.connect(port=1), gateway.connect(port=2)
+    waiting.send(fetch(0, 0, max_wait_ms=60_000), 11)
+    assert not waiting.has_answer
+    put(client, b"a", partition=1)
+    assert [values_of(row) for row in rows(waiting.answer())] == [[], [b"a"]]
+    assert all(call.getTime() > 60 for call in gateway.reactor.getDelayedCalls())
+
+
+def test_it_waits_until_there_is_enough(gateway: Gateway) -> None:
+    gateway.create()
+    waiting, client = gateway.connect(port=1), gateway.connect(port=2)
+    waiting.send(fetch(0, max_wait_ms=60_000, min_bytes=2 * BATCH_BYTES), 11)
+    put(client, b"x" * 1000)
+    assert not waiting.has_answer
+    put(client, b"x" * 1000)
+    assert len(values_of(only(rows(waiting.answer())))) == 2
+
+
+@pytest.mark.parametrize("memory", [{}, {"tail_partition_bytes": 0}])
+def test_it_is_answered_with_what_there_is_when_its_time_is_over(
+    tmp_path: Path, memory: dict[str, Any]
+) -> None:
+    with in_memory_gateway(tmp_path / "data", **memory) as gateway:
+        gateway.create()
+        waiting = gateway.connect(port=1)
+        waiting.send(fetch(0, max_wait_ms=500, min_bytes=10**6), 11)
+        gateway.reactor.advance(0.4)
+        assert not waiting.has_answer
+        gateway.reactor.advance(0.2)
+        assert values_of(only(rows(waiting.answer()))) == []
+        assert not gateway.broker.topics.by_name("t").partitions[0].waiters  # type: ignore[union-attr]
+
+
+def test_a_wait_over_nothing_at_all_ends(gateway: Gateway) -> None:
+    client = gateway.connect()
+    client.send(fetch(max_wait_ms=500), 11)
+    gateway.reactor.advance(0.6)
+    assert rows(client.answer()) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(11, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (13, ErrorCode.UNKNOWN_TOPIC_ID)],
+)
+def test_a_wait_on_a_topic_that_is_deleted_ends_at_once(
+    gateway: Gateway, version: int, code: ErrorCode
+) -> None:
+    topic = gateway.create()
+    client = gateway.connect()
+    client.send(fetch(0, max_wait_ms=60_000, topic_id=topic.topic.id), version)
+    deleting = gateway.broker.topics.delete("t")
+    assert client.has_answer
+    assert only(rows(client.answer())).error_code == code
+    gateway.reactor.result(deleting)
+
+
+def test_a_topic_that_is_deleted_while_the_disk_is_read_is_an_error_and_no_more(tmp_path: Path) -> None:
+    with in_memory_gateway(tmp_path / "data", tail_partition_bytes=0) as gateway:
+        topic = gateway.create()
+        client = gateway.connect()
+        put(client, b"a")
+        topic.partitions[0].log.close()
+        row = only(rows(client.ask(fetch(0), 11)))
+        assert row.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_an_error_while_it_waits_is_told(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway.create()
+    waiting, client = gateway.connect(port=1), gateway.connect(port=2)
+    waiting.send(fetch(0, max_wait_ms=60_000), 11)
+    monkeypatch.setattr("barbicel.gateway.broker.tail.Tail.read", lambda *a, **k: 1 // 0)
+    put(client, b"a")
+    assert waiting.is_closed
+
+
+# --- segments, retention, damage ------------------------------------------------------------------------
+
+SEGMENTS: dict[str, Any] = {"segment_bytes": str(1 << 20)}
+
+
+def test_reading_goes_on_across_segments_while_retention_takes_them(tmp_path: Path) -> None:
+    with in_memory_gateway(tmp_path / "data", tail_partition_bytes=0) as gateway:
+        topic = gateway.create(**SEGMENTS)
+        log = topic.partitions[0].log
+        client = gateway.connect()
+        for number in range(6):
+            put(client, b"%d" % number)
+            log.roll()
+        assert values_of(only(rows(client.ask(fetch(0), 11)))) == [b"%d" % number for number in range(6)]
+        log.truncate_before(3)
+        assert only(rows(client.ask(fetch(0), 11))).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        row = only(rows(client.ask(fetch(3), 11)))
+        assert (row.log_start_offset, values_of(row)) == (3, [b"3", b"4", b"5"])
+
+
+def damaged(tmp_path: Path, *, at_end: bool = False) -> Path:
+    """A partition of five sealed batches, the third (or the last two) unreadable; its directory."""
+    with in_memory_gateway(tmp_path / "data") as gateway:
+        topic = gateway.create()
+        client = gateway.connect()
+        put(client, *[b"value %d" % number for number in range(5)])
+        topic.partitions[0].log.roll()
+        directory = Path(topic.partitions[0].log.path)
+    segment = directory / "segments" / f"{0:020d}.log"
+    data = segment.read_bytes()
+    for number in (3, 4) if at_end else (2,):
+        flip(segment, data.index(b"value %d" % number))
+    return directory
+
+
+def test_damage_is_an_error_that_consumers_see_and_what_is_before_and_behind_is_served(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    damaged(tmp_path)
+    with in_memory_gateway(tmp_path / "data") as gateway:
+        client = gateway.connect()
+        assert values_of(only(rows(client.ask(fetch(0), 11)))) == [b"value 0", b"value 1"]
+        caplog.clear()
+        for _ in range(2):
+            assert only(rows(client.ask(fetch(2), 11))).error_code == ErrorCode.CORRUPT_MESSAGE
+        assert "offset 2 cannot be read" in only(caplog.messages)
+        assert values_of(only(rows(client.ask(fetch(3), 11)))) == [b"value 3", b"value 4"]
+
+
+def test_offsets_that_a_repair_gave_up_are_passed_over(tmp_path: Path) -> None:
+    assert run("log", "repair", damaged(tmp_path), "--apply").exit_code != 70
+    with in_memory_gateway(tmp_path / "data") as gateway:
+        client = gateway.connect()
+        assert offsets_of(only(rows(client.ask(fetch(0), 11)))) == [0, 1, 3, 4]
+        assert offsets_of(only(rows(client.ask(fetch(2), 11)))) == [3, 4]
+
+
+def test_a_consumer_behind_which_all_was_given_up_waits_and_goes_on(tmp_path: Path) -> None:
+    assert run("log", "repair", damaged(tmp_path, at_end=True), "--apply").exit_code != 70
+    with in_memory_gateway(tmp_path / "data") as gateway:
+        waiting, client = gateway.connect(port=1), gateway.connect(port=2)
+        waiting.send(fetch(3, max_wait_ms=500), 11)
+        partition = only(gateway.broker.topics).partitions[0]
+        gateway.reactor.until(lambda: partition.waiters)
+        assert not waiting.has_answer
+        gateway.reactor.advance(0.6)
+        assert values_of(only(rows(waiting.answer()))) == []
+        waiting.send(fetch(3, max_wait_ms=500), 11)
+        gateway.reactor.until(lambda: partition.waiters)
+        put(client, b"new")
+        row = only(rows(waiting.answer()))
+        assert (values_of(row), offsets_of(row)) == ([b"new"], [5])
+        assert values_of(only(rows(client.ask(fetch(4), 11)))) == [b"new"]
