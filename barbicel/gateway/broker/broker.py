@@ -16,7 +16,7 @@ from twisted.internet.task import LoopingCall
 from twisted.internet.threads import deferToThreadPool
 from twisted.python.threadpool import ThreadPool
 
-from barbicel.clock import Clock, wall_clock_ms
+from barbicel.clock import Clock, steady_clock_ms, wall_clock_ms
 from barbicel.codecs.producer_snapshot import ProducerSnapshot
 from barbicel.config.settings import Config
 from barbicel.disk import Disk
@@ -45,11 +45,19 @@ class Broker:
     """`open` it before the reactor runs, `start` it in the reactor's thread, `close` it at the end."""
 
     def __init__(
-        self, disk: Disk, catalogue: Catalogue, config: Config, reactor: Reactor, clock: Clock = wall_clock_ms
+        self,
+        disk: Disk,
+        catalogue: Catalogue,
+        config: Config,
+        reactor: Reactor,
+        clock: Clock = wall_clock_ms,
+        steady_clock: Clock = steady_clock_ms,
     ) -> None:
         self.disk = disk
         self.config = config
         self.clock = clock
+        # For the time-outs of groups: whoever sets the wall clock must not end every session.
+        self.steady_clock = steady_clock
         self.reactor = reactor
         self.catalogue = catalogue
         self.node_id = config.node_id
@@ -80,11 +88,18 @@ class Broker:
         self._is_closing = False
 
     @classmethod
-    def open(cls, disk: Disk, config: Config, reactor: Reactor, clock: Clock = wall_clock_ms) -> Broker:
+    def open(
+        cls,
+        disk: Disk,
+        config: Config,
+        reactor: Reactor,
+        clock: Clock = wall_clock_ms,
+        steady_clock: Clock = steady_clock_ms,
+    ) -> Broker:
         """Lock the data directory and recover all that is in it. Waits for the disk."""
         catalogue = Catalogue.open(disk, disk.resolve(config.data_directory), clock)
         try:
-            broker = cls(disk, catalogue, config, reactor, clock)
+            broker = cls(disk, catalogue, config, reactor, clock, steady_clock)
         except BaseException:
             catalogue.close()
             raise
@@ -168,12 +183,12 @@ class Broker:
         self._group_timer = None
         due_ms = self.coordinator.next_deadline_ms()
         if due_ms is not None and not self._is_closing:
-            delay_s = max(0, due_ms - self.clock()) / 1000
+            delay_s = max(0, due_ms - self.steady_clock()) / 1000
             self._group_timer = self.reactor.callLater(delay_s, self._expire_groups)
 
     def _expire_groups(self) -> None:
         self._group_timer = None
-        self.coordinator.expire(self.clock())
+        self.coordinator.expire(self.steady_clock())
         self.watch_groups()
 
     # --- what happens by itself ---------------------------------------------------------------------

@@ -14,7 +14,7 @@ def respond(call: Call, request: Message) -> Message:
     sign_of_life = Heartbeat(
         request.group_id, request.generation_id, request.member_id, request.group_instance_id
     )
-    error_code = broker.coordinator.heartbeat(sign_of_life, broker.clock())
+    error_code = broker.coordinator.heartbeat(sign_of_life, broker.steady_clock())
     broker.watch_groups()
     return HeartbeatResponse(throttle_time_ms=0, error_code=error_code)
 

@@ -26,7 +26,7 @@ NULL_PROTOCOL_SINCE = 7
 def respond(call: Call, request: Message) -> Deferred[Message]:
     broker = call.broker
     answered: Deferred[JoinAnswer] = Deferred()
-    waiting = broker.coordinator.join(_join_request(call, request), broker.clock(), answered.callback)
+    waiting = broker.coordinator.join(_join_request(call, request), broker.steady_clock(), answered.callback)
     call.on_lost = waiting.forget
     broker.watch_groups()
     return answered.addCallback(partial(_answer, call.version))

@@ -20,7 +20,7 @@ MANY_SINCE = 3
 
 def respond(call: Call, request: Message) -> Message:
     broker = call.broker
-    answer = broker.coordinator.leave(request.group_id, _leavers(call, request), broker.clock())
+    answer = broker.coordinator.leave(request.group_id, _leavers(call, request), broker.steady_clock())
     broker.watch_groups()
     return LeaveGroupResponse(
         throttle_time_ms=0,

@@ -42,7 +42,7 @@ def respond(call: Call, request: Message) -> Reply:
     committer = Commit(
         request.group_id, request.generation_id_or_member_epoch, request.member_id, request.group_instance_id
     )
-    refusal = call.broker.coordinator.check_commit(committer, call.broker.clock())
+    refusal = call.broker.coordinator.check_commit(committer, call.broker.steady_clock())
     call.broker.watch_groups()
     positions = [position for asked in topics for position in _positions(asked)]
     errors = {position.place: _check(call, position) or refusal for position in positions}

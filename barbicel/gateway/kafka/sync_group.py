@@ -18,7 +18,7 @@ __all__ = ["API"]
 def respond(call: Call, request: Message) -> Deferred[Message]:
     broker = call.broker
     answered: Deferred[SyncAnswer] = Deferred()
-    waiting = broker.coordinator.sync(_sync_request(call, request), broker.clock(), answered.callback)
+    waiting = broker.coordinator.sync(_sync_request(call, request), broker.steady_clock(), answered.callback)
     call.on_lost = waiting.forget
     broker.watch_groups()
     return answered.addCallback(_answer)

@@ -205,7 +205,7 @@ class Gateway:
                 **settings,
             }
         )
-        self.broker = Broker.open(disk, self.config, self.reactor, lambda: self.now_ms)
+        self.broker = Broker.open(disk, self.config, self.reactor, lambda: self.now_ms, lambda: self.now_ms)
         self.broker.start()
         self.server = KafkaServer(self.broker, self.config, self.reactor)
 
