@@ -26,25 +26,32 @@ CHUNK_BYTES = 1 << 20
 # A record of this size is checked before memory is taken for it.
 LARGE_RECORD_BYTES = 8 << 20
 ZEROS = bytes(CHUNK_BYTES)
+BUFFERS = 2
 
 
 class ReadBuffers:
     """Buffers that are used again once nobody holds a view of them any more.
 
     Whoever iterates over a walk still holds the last record of a chunk while the next chunk is read, so
-    there are two buffers in turn; one that is still in use is left to its holder.
+    there are two buffers in turn. Whoever holds on to both keeps what is read, and gets bytes of its own:
+    a bytearray costs a pass over it for its zeros.
     """
 
     def __init__(self) -> None:
         self._storage: list[bytearray] = []
 
-    def take(self, size: int) -> memoryview:
+    def read(self, file: File, size: int, position: int) -> memoryview:
+        """Up to `size` bytes, fewer only at the end of the file."""
         for storage in self._storage:
             if len(storage) >= size and not _is_viewed(storage):
-                return memoryview(storage)[:size]
-        fresh = bytearray(size)
-        self._storage = [*self._storage[-1:], fresh]
-        return memoryview(fresh)
+                view = memoryview(storage)[:size]
+                return view[: file.pread_into(view, position)]
+        if len(self._storage) == BUFFERS and all(map(_is_viewed, self._storage)):
+            return memoryview(file.pread(size, position))
+        view = memoryview(bytearray(size))
+        assert isinstance(view.obj, bytearray)
+        self._storage = [*self._storage[1 - BUFFERS :], view.obj]
+        return view[: file.pread_into(view, position)]
 
 
 def _is_viewed(storage: bytearray) -> bool:
@@ -77,11 +84,11 @@ class Walk:
         want = FIRST_CHUNK_BYTES
         while self.position < self._end:
             chunk_start = self.position
-            view = self._buffers.take(min(want, self._end - chunk_start))
-            filled = self._file.pread_into(view, chunk_start)
-            if filled < len(view):  # the file is shorter than it should be: its end decides
-                self._end = chunk_start + filled
-            decoded = decode_records(view[:filled], chunk_start, self.next_offset)
+            wanted = min(want, self._end - chunk_start)
+            view = self._buffers.read(self._file, wanted, chunk_start)
+            if len(view) < wanted:  # the file is shorter than it should be: its end decides
+                self._end = chunk_start + len(view)
+            decoded = decode_records(view, chunk_start, self.next_offset)
             records, needed, problem = decoded.records, decoded.needed, decoded.problem
             del view, decoded
             for record in records:
