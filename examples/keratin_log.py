@@ -3,7 +3,7 @@
 
 from barbicel.keratin import Ack, Log, NewRecord, Writer
 
-with Log.open("data/example") as log, Writer() as writer:
+with Log.open("example-data/log") as log, Writer() as writer:
     # Returns when both records survive a power cut.
     first = writer.append(log, [NewRecord(b"ordered"), NewRecord(b"paid", headers=b"EUR")])
     # Returns sooner: survives a kill -9 now, and a power cut about 100 ms later.

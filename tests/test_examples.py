@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 KERATIN_LOG = ROOT / "examples" / "keratin_log.py"
+STROMA_GROUPS = ROOT / "examples" / "stroma_groups.py"
 
 
 def run(example: Path, directory: Path) -> list[str]:
@@ -54,4 +55,15 @@ def test_the_readme_shows_the_log_example() -> None:
     blocks = re.findall(
         r"^```python\n(.*?)\n```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.S | re.M
     )
-    assert blocks == [body(KERATIN_LOG)]
+    assert body(KERATIN_LOG) in blocks
+
+
+def test_the_groups_example_runs_and_runs_again_on_what_it_left(tmp_path: Path) -> None:
+    for position in (2, 5):
+        assert run(STROMA_GROUPS, tmp_path) == [
+            "committed, 0 groups failed; 2 messages are not acked",
+            "expired b'ordered' after delivery 1",
+            "available b'ordered': 1 message",
+            "available b'paid': 1 message",
+            f"reports go on at {position}, b'report 7'; lag 1",
+        ]

@@ -13,7 +13,7 @@ from tests.rig.jars import RigUnavailable
 __all__ = ["REQUIRED", "skip_without_rig"]
 
 # Set where a skipped test would hide that nothing was tested.
-REQUIRED = "BARBICEL_REQUIRE_JAVA"
+REQUIRED = "TESTS_REQUIRE_JAVA"
 
 
 @contextmanager

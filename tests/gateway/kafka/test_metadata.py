@@ -75,6 +75,32 @@ def test_by_id(gateway: Gateway) -> None:
     assert (unknown.error_code, unknown.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, UUID(int=3))
 
 
+@pytest.mark.parametrize("name", ["", "another"])
+def test_the_id_decides_where_there_is_a_name_too(gateway: Gateway, name: str) -> None:
+    """Java's admin client sends an empty name with each id."""
+    topic = gateway.create()
+    asked = messages.MetadataRequest.MetadataRequestTopic(name=name, topic_id=topic.topic.id)
+    answer = gateway.connect().ask(
+        messages.MetadataRequest(topics=[asked], allow_auto_topic_creation=False), 12
+    )
+    assert [(row.error_code, row.name) for row in answer.topics] == [(0, topic.name)]
+
+
+def test_whoever_asks_is_told_what_it_may_do(gateway: Gateway) -> None:
+    topic = gateway.create()
+    asked = [messages.MetadataRequest.MetadataRequestTopic(name=topic.name, topic_id=None)]
+    for is_asked in (True, False):
+        request = messages.MetadataRequest(
+            topics=asked,
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=is_asked,
+            include_topic_authorized_operations=is_asked,
+        )
+        answer = gateway.connect().ask(request, 10)
+        assert bool(answer.authorized_operations) is is_asked
+        assert bool(answer.topics[0].authorized_operations) is is_asked
+
+
 def test_one_request_creates_only_so_many(gateway: Gateway) -> None:
     client = gateway.connect()
     names = [f"t{number}" for number in range(MAX_CREATED + 5)]

@@ -1,0 +1,32 @@
+"""Everything that aiokafka has to show."""
+
+from __future__ import annotations
+
+from tests.clients.administering import Administering
+from tests.clients.aiokafka_client import AiokafkaClient
+from tests.clients.consuming import Consuming
+from tests.clients.grouping import Grouping
+from tests.clients.producing import Producing
+from tests.clients.surviving import Surviving
+
+CLIENT = AiokafkaClient()
+
+
+class TestProducing(Producing):
+    client = CLIENT
+
+
+class TestConsuming(Consuming):
+    client = CLIENT
+
+
+class TestGrouping(Grouping):
+    client = CLIENT
+
+
+class TestAdministering(Administering):
+    client = CLIENT
+
+
+class TestSurviving(Surviving):
+    client = CLIENT
