@@ -15,6 +15,7 @@ from barbicel.codecs.stroma_format import (
     CRC,
     MAX_OFFSET,
     VERSION,
+    check_generation,
     check_header,
     decode_epoch,
     decode_metadata,
@@ -36,11 +37,11 @@ __all__ = [
     "MarkInflight",
     "Release",
     "Reset",
+    "count_events",
     "decode_delta_header",
     "decode_events",
     "encode_delta_header",
     "encode_event",
-    "find_event",
 ]
 
 
@@ -131,18 +132,32 @@ _FIXED: dict[int, tuple[type[Event], struct.Struct]] = {
     7: (Release, RELEASE),
 }
 _COMMIT_TYPE = 6
+MAX_COMMIT_BYTES = COMMIT.size + 0xFFFE
+# A search for events may check this many times the bytes that it looks through.
+SEARCH_FACTOR = 16
 _TYPE_OF = {kind: (number, layout) for number, (kind, layout) in _FIXED.items()}
 
 
+def _last_of(kind: type[Event]) -> int:
+    """The largest first field of an event: a position may be the last one, a message has one behind it."""
+    return MAX_OFFSET if kind in (BumpAckedUntil, Commit) else MAX_OFFSET - 1
+
+
+_LAST_OF = {kind: _last_of(kind) for kind in (*_TYPE_OF, Commit)}
+
+
 def encode_event(event: Event) -> bytes:
-    """Raises ValueError for an offset or metadata that the format cannot hold."""
-    if event and not 0 <= event[0] <= MAX_OFFSET:
-        raise ValueError(f"an offset is 0 to {MAX_OFFSET}, not {event[0]}")
+    """Raises ValueError for an offset, deadline, epoch or metadata that the format cannot hold."""
+    if event and not 0 <= event[0] <= _LAST_OF[type(event)]:
+        raise ValueError(f"an offset is 0 to {_LAST_OF[type(event)]}, not {event[0]}")
     if isinstance(event, Commit):
         number, payload = _COMMIT_TYPE, _encode_commit(event)
     else:
         number, layout = _TYPE_OF[type(event)]
-        payload = layout.pack(*event)
+        try:
+            payload = layout.pack(*event)
+        except struct.error as error:
+            raise ValueError(f"{event} cannot be written: {error}") from None
     framed = EVENT_HEAD.pack(EVENT_MAGIC, VERSION, number, 0, len(payload)) + payload
     return framed + CRC.pack(crc32c(framed[2:]))
 
@@ -197,7 +212,7 @@ def _decode_payload(number: int, payload: bytes, position: int) -> Event:
     if len(payload) != layout.size:
         raise CorruptFile(f"a {kind.__name__} of {len(payload)} bytes", position=position)
     event = kind(*layout.unpack(payload))
-    if event and event[0] > MAX_OFFSET:
+    if event and event[0] > _LAST_OF[kind]:
         raise CorruptFile(f"a {kind.__name__} of offset {event[0]}", position=position)
     return event
 
@@ -212,9 +227,41 @@ def _decode_commit(payload: bytes, position: int) -> Commit:
     return Commit(acked_until, decode_epoch(leader_epoch), metadata)
 
 
-def find_event(data: bytes, start: int) -> int:
-    """Where the next thing that begins like an event is, or -1."""
-    return data.find(EVENT_START, start)
+def count_events(data: bytes, start: int) -> int:
+    """How many whole events lie anywhere behind `start`.
+
+    Looks at each byte a few times at most, whatever the bytes are; what it does not get to is not counted.
+    """
+    count, left_bytes = 0, SEARCH_FACTOR * len(data)
+    at = data.find(EVENT_START, start)
+    while at >= 0 and left_bytes > 0:
+        end = _end_of_event(data, at)
+        left_bytes -= EVENT_OVERHEAD_BYTES if end is None else end - at
+        if end is not None and _is_event(data, at, end):
+            count += 1
+            at = data.find(EVENT_START, end)
+        else:
+            at = data.find(EVENT_START, at + 1)
+    return count
+
+
+def _end_of_event(data: bytes, at: int) -> int | None:
+    """Where an event that begins here would end, None if its head is not that of an event."""
+    if len(data) - at < EVENT_OVERHEAD_BYTES:
+        return None
+    _, _, number, flags, length = EVENT_HEAD.unpack_from(data, at)
+    end = at + EVENT_OVERHEAD_BYTES + int(length)
+    known = _FIXED.get(number)
+    has_size = length == known[1].size if known is not None else COMMIT.size <= length <= MAX_COMMIT_BYTES
+    is_known = number == _COMMIT_TYPE or known is not None
+    return end if is_known and has_size and not flags and end <= len(data) else None
+
+
+def _is_event(data: bytes, at: int, end: int) -> bool:
+    try:
+        return bool(decode_events(data[at:end], 0).events)
+    except CorruptFile:
+        return False
 
 
 # --- the delta's header ---------------------------------------------------------------------------
@@ -246,4 +293,5 @@ def encode_delta_header(header: DeltaHeader) -> bytes:
 def decode_delta_header(data: bytes) -> DeltaHeader:
     check_header(data, DELTA_MAGIC, DELTA_HEADER_BYTES, known_flags=0)
     created_ts_ms, generation = DELTA_HEADER.unpack_from(data)[4:]
+    check_generation(generation, position=24)
     return DeltaHeader(created_ts_ms, generation)

@@ -15,9 +15,12 @@ from barbicel.errors import CorruptFile, UnknownVersion
 
 __all__ = [
     "CRC",
+    "MAX_EPOCH",
+    "MAX_GENERATION",
     "MAX_OFFSET",
     "NO_DEADLINE_MS",
     "VERSION",
+    "check_generation",
     "check_header",
     "decode_epoch",
     "decode_metadata",
@@ -31,8 +34,12 @@ CRC = struct.Struct(">I")
 NO_DEADLINE_MS = (1 << 64) - 1
 NO_EPOCH = 0xFFFF_FFFF
 NULL_LENGTH = 0xFFFF
-# Offsets are Kafka's: they fit a signed number.
+# Positions are Kafka's: they fit a signed number. A message's offset is smaller: a position lies behind it.
 MAX_OFFSET = (1 << 63) - 1
+# Of leaders and of deliveries; the last number of the field says that there is none.
+MAX_EPOCH = NO_EPOCH - 1
+# Each compaction counts one up, so that no group gets there.
+MAX_GENERATION = (1 << 63) - 1
 
 
 def hash_name(name: str) -> int:
@@ -55,8 +62,17 @@ def check_header(data: bytes, magic: bytes, size: int, known_flags: int) -> None
         raise CorruptFile(f"header_len {header_len}, only {size} is known", position=12)
 
 
+def check_generation(generation: int, position: int) -> None:
+    if generation > MAX_GENERATION:
+        raise CorruptFile(f"generation {generation}, at most {MAX_GENERATION} is possible", position=position)
+
+
 def encode_epoch(leader_epoch: int | None) -> int:
-    return NO_EPOCH if leader_epoch is None else leader_epoch
+    if leader_epoch is None:
+        return NO_EPOCH
+    if not 0 <= leader_epoch <= MAX_EPOCH:
+        raise ValueError(f"leader epoch {leader_epoch}, allowed is None or 0 to {MAX_EPOCH}")
+    return leader_epoch
 
 
 def encode_length(metadata: bytes | None) -> int:

@@ -7,7 +7,10 @@ position inside the bytes it was given; the caller adds the path.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -17,6 +20,7 @@ from barbicel.codecs.stroma_format import (
     MAX_OFFSET,
     NO_DEADLINE_MS,
     VERSION,
+    check_generation,
     check_header,
     decode_epoch,
     decode_metadata,
@@ -44,7 +48,8 @@ SNAP_HEADER = struct.Struct(
     "Q"  # tp_hash
     "Q"  # group_hash
     "Q"  # generation, the first 8 bytes of reserved
-    "24x"  # the rest of reserved
+    "Q"  # delta_position, the next 8
+    "16x"  # the rest of reserved
 )
 SNAP_HEADER_BYTES = SNAP_HEADER.size + CRC.size
 
@@ -81,6 +86,7 @@ SNAP_RELEASE = struct.Struct(
     "I"  # reserved
 )
 SNAP_METADATA_LEN = struct.Struct(">H")
+RANGES_AT_ONCE = 4096
 
 
 class Inflight(NamedTuple):
@@ -92,7 +98,7 @@ class Inflight(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The whole state of one group, and the delta generation that it makes void."""
+    """The whole state of one group, and the delta that it makes void: all of it, or up to a position."""
 
     created_ts_ms: int
     tp_hash: int
@@ -108,6 +114,8 @@ class Snapshot:
     ranges: tuple[tuple[int, int], ...] = ()
     # Available again, with their delivery count: ascending by offset.
     releases: tuple[tuple[int, int], ...] = ()
+    # In the delta of the same generation events from here on still count; 0 if none does.
+    delta_position: int = 0
 
     @property
     def min_deadline_ms(self) -> int:
@@ -124,6 +132,7 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
         snapshot.tp_hash,
         snapshot.group_hash,
         snapshot.generation,
+        snapshot.delta_position,
     )
     payload = b"".join(
         (
@@ -139,7 +148,7 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
                 len(snapshot.ranges),
                 len(snapshot.releases),
             ),
-            *(SNAP_RANGE.pack(start, end) for start, end in snapshot.ranges),
+            *_encode_ranges(snapshot.ranges),
             *(SNAP_RELEASE.pack(offset, epoch, 0) for offset, epoch in snapshot.releases),
             SNAP_METADATA_LEN.pack(encode_length(snapshot.metadata)),
             snapshot.metadata or b"",
@@ -148,10 +157,18 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
     return b"".join((head, CRC.pack(crc32c(head)), payload, CRC.pack(crc32c(payload))))
 
 
+def _encode_ranges(ranges: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+    """Many at once, because there may be millions; not all at once, so that other threads get their turn."""
+    for first in range(0, len(ranges), RANGES_AT_ONCE):
+        part = ranges[first : first + RANGES_AT_ONCE]
+        yield struct.pack(f">{2 * len(part)}Q", *chain.from_iterable(part))
+
+
 def decode_snapshot(data: bytes) -> Snapshot:
     """Raises CorruptFile unless every byte is accounted for."""
     check_header(data, SNAP_MAGIC, SNAP_HEADER_BYTES, known_flags=SNAP_FLAG_EXTENSION)
-    _, _, flags, _, created_ts_ms, tp_hash, group_hash, generation = SNAP_HEADER.unpack_from(data)
+    flags, _, created_ts_ms, tp_hash, group_hash, generation, position = SNAP_HEADER.unpack_from(data)[2:]
+    check_generation(generation, position=40)
     payload = data[SNAP_HEADER_BYTES : -CRC.size]
     crc_at = SNAP_HEADER_BYTES + len(payload)
     if len(data) < SNAP_HEADER_BYTES + SNAP_COUNTS.size + SNAP_HINT.size + CRC.size:
@@ -165,7 +182,9 @@ def decode_snapshot(data: bytes) -> Snapshot:
         for offset, deadline, epoch, _ in cursor.take_many(SNAP_INFLIGHT, inflight_count)
     )
     cursor.take(SNAP_HINT)
-    snapshot = Snapshot(created_ts_ms, tp_hash, group_hash, generation, acked_until, inflight)
+    snapshot = Snapshot(
+        created_ts_ms, tp_hash, group_hash, generation, acked_until, inflight, delta_position=position
+    )
     if flags & SNAP_FLAG_EXTENSION:
         snapshot = _with_extension(snapshot, cursor)
     elif cursor.left:
@@ -175,8 +194,10 @@ def decode_snapshot(data: bytes) -> Snapshot:
 
 
 def _check_order(snapshot: Snapshot) -> None:
-    """Tables must be ascending, ranges apart from each other and from the frontier."""
+    """Tables must be ascending, ranges apart from each other and from the frontier, no offset in two."""
     last_end = snapshot.acked_until
+    if last_end > MAX_OFFSET:
+        raise CorruptFile(f"acked_until {last_end}, at most {MAX_OFFSET} is possible")
     for start, end in snapshot.ranges:
         if not last_end < start < end <= MAX_OFFSET:
             raise CorruptFile(f"range {start} to {end} does not lie behind {last_end}")
@@ -184,9 +205,16 @@ def _check_order(snapshot: Snapshot) -> None:
     for table in (snapshot.inflight, snapshot.releases):
         last_offset = snapshot.acked_until - 1
         for offset, _ in table:
-            if not last_offset < offset <= MAX_OFFSET:
+            if not last_offset < offset < MAX_OFFSET:
                 raise CorruptFile(f"offset {offset} does not follow {last_offset}")
             last_offset = offset
+    inflight, released = ({offset for offset, _ in table} for table in (snapshot.inflight, snapshot.releases))
+    if not inflight.isdisjoint(released):
+        raise CorruptFile(f"offset {min(inflight & released)} is inflight and released")
+    for offset in (*sorted(inflight), *sorted(released)):
+        before = bisect_right(snapshot.ranges, (offset, MAX_OFFSET)) - 1
+        if before >= 0 and offset < snapshot.ranges[before][1]:
+            raise CorruptFile(f"offset {offset} is acked and inflight or released")
 
 
 def _with_extension(snapshot: Snapshot, cursor: _Cursor) -> Snapshot:
@@ -196,13 +224,8 @@ def _with_extension(snapshot: Snapshot, cursor: _Cursor) -> Snapshot:
     ranges = tuple((start, end) for start, end in cursor.take_many(SNAP_RANGE, range_count))
     releases = tuple((offset, epoch) for offset, epoch, _ in cursor.take_many(SNAP_RELEASE, release_count))
     (length,) = cursor.take(SNAP_METADATA_LEN)
-    return Snapshot(
-        snapshot.created_ts_ms,
-        snapshot.tp_hash,
-        snapshot.group_hash,
-        snapshot.generation,
-        snapshot.acked_until,
-        snapshot.inflight,
+    return replace(
+        snapshot,
         is_committed=commit_state == 1,
         leader_epoch=decode_epoch(leader_epoch),
         metadata=decode_metadata(cursor.rest(), length, SNAP_HEADER_BYTES + cursor.position),

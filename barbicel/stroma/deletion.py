@@ -17,10 +17,11 @@ NO_GENERATION = 0
 
 def delete_files(disk: Disk, files: GroupFiles, now_ms: int) -> None:
     """On return they are gone, durably. A crash leaves the group as it was, or empty, or not at all."""
-    if disk.exists(files.snapshot) and disk.exists(files.delta):
+    if disk.exists(files.snapshot) and (disk.exists(files.delta) or disk.exists(files.begun)):
         emptied = [encode_delta_header(DeltaHeader(now_ms, NO_GENERATION)), encode_event(Reset())]
         replace_file(disk, files.temporary(files.delta), files.delta, emptied)
-    for path in (files.snapshot, files.delta, files.name):
+    # The begun one before the other delta, without which it would count.
+    for path in (files.begun, files.snapshot, files.delta, files.name):
         if disk.exists(path):
             disk.unlink(path)
         # Each before the next, and also if there is nothing: an interrupted deletion may have been here.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from barbicel.errors import BarbicelError
 from barbicel.stroma.names import GroupKey
 
-__all__ = ["RETRY_MS", "FailedGroups", "Failure"]
+__all__ = ["RETRY_MS", "FailedGroups", "Failure", "errors_of"]
 
 # A group that could not be read or written is tried again after this time.
 RETRY_MS = 1000
@@ -42,11 +43,12 @@ class FailedGroups:
     def discard(self, key: GroupKey) -> None:
         self._failures.pop(key, None)
 
+    def is_due(self, key: GroupKey, now_ms: int) -> bool:
+        """Whether it is to be tried again. A clock that was set back holds nothing up."""
+        return not 0 < self._failures[key].retry_ms - now_ms <= RETRY_MS
+
     def due(self, now_ms: int) -> list[GroupKey]:
-        """Those to try again. A clock that was set back holds nothing up."""
-        return [
-            key for key, failure in self._failures.items() if not 0 < failure.retry_ms - now_ms <= RETRY_MS
-        ]
+        return [key for key in self._failures if self.is_due(key, now_ms)]
 
     @property
     def in_doubt(self) -> list[GroupKey]:
@@ -62,6 +64,17 @@ class FailedGroups:
     @property
     def errors(self) -> dict[GroupKey, BarbicelError]:
         return {key: failure.error for key, failure in self._failures.items()}
+
+
+def errors_of(run: Callable[[GroupKey], None], keys: Iterable[GroupKey]) -> list[BarbicelError]:
+    """Run it for every key, whatever happens to the others."""
+    errors: list[BarbicelError] = []
+    for key in keys:
+        try:
+            run(key)
+        except BarbicelError as error:
+            errors.append(error)
+    return errors
 
 
 def _earlier(one: int | None, other: int | None) -> int | None:

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 from barbicel.stroma.names import GroupKey, file_stem
 
-__all__ = ["GroupFiles", "StoreLayout"]
+__all__ = ["GroupFiles", "StoreLayout", "data_stem"]
+
+# What a group's state may lie in.
+DATA_SUFFIXES = (".snap", ".delta", ".delta.begun")
+
+
+def data_stem(name: str) -> str | None:
+    """The stem of a file that holds a group's state, None for any other name."""
+    return next((name.removesuffix(suffix) for suffix in DATA_SUFFIXES if name.endswith(suffix)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,16 @@ class GroupFiles:
     @property
     def delta(self) -> str:
         return f"{self.store.root}/{self.stem}.delta"
+
+    @property
+    def begun(self) -> str:
+        """The first delta of a new group, under this name until it is durable."""
+        return f"{self.delta}.begun"
+
+    @property
+    def data(self) -> tuple[str, ...]:
+        """All that the group's state may lie in."""
+        return tuple(f"{self.store.root}/{self.stem}{suffix}" for suffix in DATA_SUFFIXES)
 
     @property
     def name(self) -> str:

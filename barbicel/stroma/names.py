@@ -10,6 +10,7 @@ from urllib.parse import unquote_to_bytes
 from barbicel.codecs.stroma_format import hash_name
 
 __all__ = [
+    "MAX_NAME_BYTES",
     "MAX_PARTITION",
     "GroupKey",
     "file_stem",
@@ -21,6 +22,8 @@ __all__ = [
 ]
 
 MAX_STEM_BYTES = 200
+# Escaped. Kafka's longest group and topic names fit with every byte escaped.
+MAX_NAME_BYTES = 1 << 18
 MAX_PARTITION = (1 << 31) - 1
 _ESCAPED = re.compile(rb"[^A-Za-z0-9.\-]")
 _HASHED = re.compile(r"h-[0-9a-f]{32}")
@@ -60,13 +63,16 @@ def render_prefix(topic: str, partition: int) -> str:
 def file_stem(key: GroupKey) -> str:
     """The files' name without its suffix; a long one is a hash, and a `.name` file holds the full one.
 
-    Raises ValueError for a key that has no name: without a topic, or with an impossible partition.
+    Raises ValueError for a key that has no name: without a topic, with an impossible partition, with
+    letters that UTF-8 does not have, or too long.
     """
     if not key.topic or not 0 <= key.partition <= MAX_PARTITION:
         raise ValueError(f"{key} is no partition's group")
     full = render_full_name(key)
     if len(full) <= MAX_STEM_BYTES:
         return full
+    if len(full) > MAX_NAME_BYTES:
+        raise ValueError(f"the names are too long: {len(full)} bytes, {MAX_NAME_BYTES} are allowed")
     return f"h-{sha256(full.encode('ascii')).hexdigest()[:32]}"
 
 

@@ -2,18 +2,20 @@
 
 A group is in its files, or open; what it recorded is unwritten, then unsynced, then durable. One whose
 write or sync failed is dropped: its state is what its files say, once that was written to fresh ones, because
-the page cache may show events that never reached the disk. It counts as failed until then.
+the page cache may show events that never reached the disk. It counts as failed until then. One that is
+pinned is being synced or compacted without the mutex: nobody closes it, loads it anew or replaces its files.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 
 from barbicel.clock import Clock
+from barbicel.codecs.stroma_events import Event
 from barbicel.codecs.stroma_format import NO_DEADLINE_MS
 from barbicel.disk import Disk
 from barbicel.errors import BarbicelError, DiskError
@@ -22,10 +24,17 @@ from barbicel.stroma.group import Group
 from barbicel.stroma.hints import DeadlineHints
 from barbicel.stroma.layout import StoreLayout
 from barbicel.stroma.names import GroupKey
+from barbicel.stroma.pins import Pins
 from barbicel.stroma.recovery import plan_group
 from barbicel.stroma.settings import StoreSettings, SyncPolicy
+from barbicel.stroma.state import GroupState
+from barbicel.stroma.sync_queue import SyncQueue
+from barbicel.stroma.turn import Turn
 
 __all__ = ["OpenGroups"]
+
+# A store that is full lets go of this share of its groups at once.
+EVICTED_SHARE = 16
 
 
 class OpenGroups:
@@ -43,16 +52,12 @@ class OpenGroups:
         self._layout = layout
         self._settings = settings
         self._clock = clock
-        # A sync that ran without the mutex has ended.
-        self._unpinned = unpinned
+        self.pins = Pins(unpinned)
         # The least recently used first.
         self._open: OrderedDict[GroupKey, Group] = OrderedDict()
-        self._unwritten: dict[GroupKey, Group] = {}
-        # Written and not synced, the longest waiting first.
-        self._unsynced: OrderedDict[GroupKey, Group] = OrderedDict()
+        self.turn = Turn()
+        self._unsynced = SyncQueue(settings.sync_interval_ms)
         self.failed = FailedGroups()
-        # Failures that took recorded events with them, to be told by the next commit.
-        self.untold: dict[GroupKey, BarbicelError] = {}
         self.hints = DeadlineHints()
 
     # --- one group ----------------------------------------------------------------------------------
@@ -66,8 +71,12 @@ class OpenGroups:
     def __iter__(self) -> Iterator[GroupKey]:
         return iter(list(self._open))
 
-    def is_unwritten(self, key: GroupKey) -> bool:
-        return key in self._unwritten
+    def values(self) -> list[Group]:
+        return list(self._open.values())
+
+    def is_open(self, group: Group) -> bool:
+        """Whether it is still the one that counts."""
+        return self._open.get(group.key) is group
 
     def get(self, key: GroupKey) -> Group:
         """The group, read from its files if need be. Raises CorruptGroup, DiskError."""
@@ -79,12 +88,28 @@ class OpenGroups:
         return group
 
     def settled(self, key: GroupKey) -> Group | None:
-        """The group if it is open, once no sync of it is under way any more."""
-        while (group := self._open.get(key)) is not None and group.pins:
-            self._unpinned.wait()
-        return group
+        """The group if it is open, once nothing that is done to its files is under way any more."""
+        self.pins.wait_for_none(key)
+        return self._open.get(key)
+
+    def look(self, key: GroupKey) -> GroupState:
+        """The group's state, to look at. One that failed and cannot be opened yet is read from its files."""
+        if key in self.failed and key not in self._open and not self.failed.is_due(key, self._clock()):
+            return self._read_state(key)
+        try:
+            return self.get(key).state
+        except DiskError:
+            if key not in self.failed:
+                raise
+            return self._read_state(key)
+
+    def _read_state(self, key: GroupKey) -> GroupState:
+        return plan_group(self._disk, self._layout.files(key), key).usable_state()
 
     def _load(self, key: GroupKey) -> Group:
+        self.settled(key)  # an earlier one of this name may be just leaving
+        if key in self._open:
+            return self._open[key]  # another thread was faster meanwhile
         plan = plan_group(self._disk, self._layout.files(key), key)
         try:
             group = self._open[key] = Group(self._disk, plan, self._clock())
@@ -93,10 +118,10 @@ class OpenGroups:
             self.failed.note(key, error, None, self._clock())
             raise
         if key in self.failed and plan.exists:
-            self.compact(group)
+            self.replace_files(group, lambda: group.compact(self._clock()))
         self.failed.discard(key)
         if group.unsynced_since_ms is not None:
-            self._unsynced[key] = group
+            self._unsynced.add(group)
         self.hints.set(key, group.state.next_expiry_ms())
         self.evict_surplus(keep=group)
         return group
@@ -109,161 +134,156 @@ class OpenGroups:
 
     # --- writing and syncing ------------------------------------------------------------------------
 
-    def note_recorded(self, group: Group) -> None:
+    def record(self, group: Group, events: Sequence[Event]) -> None:
+        group.record(events)
         if group.has_pending:
-            self._unwritten[group.key] = group
+            self.turn.add(group, threading.get_ident())
 
     def write_all(self) -> None:
-        for group in list(self._unwritten.values()):
+        for group in self.turn.groups():
             self.write(group)
 
     def write(self, group: Group) -> None:
-        """What fails is told by the next commit."""
+        """What fails is told by the next commit. One that was dropped meanwhile has told already."""
         key = group.key
-        self._unwritten.pop(key, None)
+        if not self.is_open(group):
+            return
         try:
+            if group.bytes_after_write > self._settings.max_delta_bytes:
+                self._replace_too_long(group)
+                return
             group.write(self._clock())
+            self._unsynced.add(group)
             self.hints.set(key, group.state.next_expiry_ms())
-            self._unsynced.setdefault(key, group)
             if self._settings.sync_policy is SyncPolicy.ALWAYS:
-                self._unsynced.pop(key)
+                self._unsynced.discard(key)
                 group.sync()
+            self.turn.discard(key)
         except DiskError as error:
-            self.untold[key] = error
-            self._fail(group, error)
+            self.turn.lose(key, error)
+            self.fail(group, error)
 
-    def sync(self, group: Group) -> None:
-        self._unsynced.pop(group.key, None)
-        with self._failing(group):
+    def write_now(self, group: Group) -> None:
+        """Write the group before its turn has ended, which does no harm. Raises DiskError."""
+        if group.has_pending:
+            self.write(group)
+            if not self.is_open(group):
+                raise self.failed.errors[group.key]
+
+    def _replace_too_long(self, group: Group) -> None:
+        self.settled(group.key)
+        if self.is_open(group) and group.has_pending:
+            self.replace_files(group, lambda: group.compact(self._clock()))
+
+    def sync(self, key: GroupKey) -> None:
+        """Open or not: a process that was killed may have written events and not synced. Raises DiskError."""
+        group = self.settled(key) or self.get(key)
+        self._unsynced.discard(key)
+        with self.failing(group):
             group.sync()
-
-    def sync_settled(self, key: GroupKey) -> None:
-        """Sync the group if it is open, and wait for a sync of it that is under way."""
-        group = self.settled(key)
-        if group is not None:
-            self.sync(group)
 
     def pin_next_due(self) -> Group | None:
         """The group that has been waiting for its sync the longest, if it is time: sync it, then `unpin`."""
-        while self._unsynced:
-            key, group = next(iter(self._unsynced.items()))
-            if group.unsynced_since_ms is None:  # another sync took it along
-                del self._unsynced[key]
-                continue
-            waited_ms = self._clock() - group.unsynced_since_ms
-            # Half, so that the next round is not too late; a clock that was set back says nothing.
-            if 0 <= waited_ms < self._settings.sync_interval_ms // 2:
-                return None
-            del self._unsynced[key]
-            group.pins += 1
-            return group
-        return None
+        group = self._unsynced.pop_due(self._clock())
+        if group is not None:
+            self.pins.add(group.key)
+        return group
 
-    def unpin(self, group: Group, error: DiskError | None) -> None:
+    def settle_name(self, group: Group) -> None:
+        """Give a new group's delta the name that says that it is durable, unless it was dropped meanwhile."""
+        if self.is_open(group):
+            group.settle_name()
+
+    def unpin(self, group: Group, error: DiskError | None = None) -> None:
         if error is not None:
-            self._fail(group, error)
-        group.pins -= 1
-        if not group.pins and self._open.get(group.key) is not group:
+            self.fail(group, error)
+        self.pins.remove(group.key)
+        if group.key not in self.pins and not self.is_open(group):
             group.close()  # it was dropped meanwhile
-        self._unpinned.notify_all()
 
     def unsynced_since_ms(self) -> int | None:
         """When the oldest event that may not be durable was written."""
-        waiting = (group.unsynced_since_ms for group in self._unsynced.values())
-        oldest = next((since for since in waiting if since is not None), None)
-        return min((since for since in (oldest, self.failed.since_ms) if since is not None), default=None)
+        found = (self._unsynced.since_ms(), self.failed.since_ms)
+        return min((since_ms for since_ms in found if since_ms is not None), default=None)
 
     # --- files --------------------------------------------------------------------------------------
 
-    def compact(self, group: Group) -> None:
-        self._replace_files(group, lambda: group.compact(self._clock()))
-
-    def compact_long(self) -> None:
-        for group in [group for group in self._open.values() if self._is_long(group)]:
-            if not group.pins and self._open.get(group.key) is group:
-                self.compact(group)
-
-    def clamp(self, key: GroupKey, end_offset: int) -> bool:
-        """Forget what the group says about offsets from there on, durably; whether there was any of it.
-
-        A damaged group is refused only if a repair could bring such offsets back.
-        """
-        group = self.settled(key)
-        plan = plan_group(self._disk, self._layout.files(key), key)
-        # What is recorded and not written could still be torn, and leave what it takes back.
-        in_memory = group is not None and (group.has_pending or group.state.reaches(end_offset))
-        if not in_memory and not plan.reaches(end_offset):
-            return False
-        found = group or self.get(key)
-        self._replace_files(found, lambda: found.clamp(end_offset, self._clock()))
-        return True
-
-    def _replace_files(self, group: Group, replace: Callable[[], None]) -> None:
-        with self._failing(group):
+    def replace_files(self, group: Group, replace: Callable[[], None]) -> None:
+        """A snapshot of everything takes the place of all that was written and recorded. Raises DiskError."""
+        with self.failing(group):
             replace()
-        self._unwritten.pop(group.key, None)
-        self._unsynced.pop(group.key, None)
+        self.turn.discard(group.key)
+        self._unsynced.discard(group.key)
         self.hints.set(group.key, group.state.next_expiry_ms())
-
-    def _is_long(self, group: Group) -> bool:
-        settings = self._settings
-        return group.delta_bytes > settings.compact_bytes or (
-            group.delta_bytes > settings.compact_min_bytes
-            and group.delta_bytes > settings.compact_ratio * group.snapshot_bytes
-        )
 
     # --- letting go ---------------------------------------------------------------------------------
 
-    def evict_idle(self) -> None:
-        idle_since_ms = self._clock() - self._settings.idle_ms
-        for group in list(self._open.values()):
-            if group.last_used_ms > idle_since_ms:
-                return
-            self._evict(group)
-
     def evict_surplus(self, *, keep: Group | None = None) -> None:
+        """The least recently used go, and sooner those that cost no sync.
+
+        If all cost one, some more go with them: new groups share the sync of their directory.
+        """
         surplus = len(self._open) - self._settings.max_open_groups
-        if surplus > 0:
-            free = (group for group in self._open.values() if group is not keep and not group.pins)
-            for group in list(islice(free, surplus)):
-                if group.has_pending:
-                    self.write(group)  # before its turn has ended, which does no harm
-                self._evict(group)
+        if surplus <= 0:
+            return
+        at_once = max(surplus, self._settings.max_open_groups // EVICTED_SHARE)
+        free = (group for group in self._open.values() if group is not keep and group.key not in self.pins)
+        oldest = list(islice(free, at_once))
+        durable = [group for group in oldest if group.is_durable]
+        leaving = durable[:surplus] if len(durable) >= surplus else oldest
+        for group in leaving:
+            self.write(group)  # before its turn has ended, which does no harm
+        self.evict(leaving)
 
-    def _evict(self, group: Group) -> None:
-        """Back to its files, durably; one that is in use, or whose events are not written, stays."""
-        if group.is_idle:
-            with suppress(DiskError):  # then it has failed, and is gone all the same
-                self.sync(group)
-                self.drop(group)
+    def evict(self, groups: Iterable[Group]) -> None:
+        """Back to their files, durably; those in use, or whose events are not written, stay.
 
-    def drop_all(self) -> None:
-        for group in list(self._open.values()):
+        One whose sync fails is gone all the same, and has failed.
+        """
+        leaving = [group for group in groups if self._may_leave(group)]
+        since_ms: dict[GroupKey, int | None] = {}
+        for group in leaving:
+            self._unsynced.discard(group.key)
+            with suppress(DiskError), self.failing(group):
+                since_ms[group.key] = group.sync_but_name()
+        unnamed = [group for group in leaving if self.is_open(group) and not group.is_name_synced]
+        try:
+            if unnamed:
+                self._disk.sync_directory(self._layout.root)
+        except DiskError as error:
+            for group in unnamed:
+                group.note_unsynced(since_ms[group.key], error)
+                self.fail(group, error)
+        for group in filter(self.is_open, leaving):
             self.drop(group)
 
+    def _may_leave(self, group: Group) -> bool:
+        return self.is_open(group) and not group.has_pending and group.key not in self.pins
+
     def drop(self, group: Group) -> None:
-        for table in (self._open, self._unwritten, self._unsynced):
-            table.pop(group.key, None)
-        if not group.pins:
+        self._open.pop(group.key, None)
+        self.turn.discard(group.key)
+        self._unsynced.discard(group.key)
+        if group.key not in self.pins:
             group.close()
 
     # --- failing ------------------------------------------------------------------------------------
 
     @contextmanager
-    def _failing(self, group: Group) -> Iterator[None]:
+    def failing(self, group: Group) -> Iterator[None]:
         try:
             yield
         except DiskError as error:
-            self._fail(group, error)
+            self.fail(group, error)
             raise
 
-    def _fail(self, group: Group, error: DiskError) -> None:
+    def fail(self, group: Group, error: DiskError) -> None:
         """The group's state is what its files say, from its next use on."""
         key = group.key
-        if self._open.get(key) is not group:
+        if not self.is_open(group):
             return  # another one has taken its place
-        if group.has_pending and key not in self.untold and key in self._unwritten:
-            self.untold[key] = error
+        if key in self.turn:
+            self.turn.lose(key, error)
         self.failed.note(key, error, group.unsynced_since_ms, self._clock())
         self.drop(group)
         self.hints.set(key, NO_DEADLINE_MS)

@@ -87,8 +87,18 @@ class RangeSet:
         block, at = self._blocks[place[0]], place[1]
         return Range(block.starts[at], block.ends[at]) if offset < block.ends[at] else None
 
+    def copy(self) -> RangeSet:
+        fresh = RangeSet()
+        fresh._blocks = [_Block(block.starts[:], block.ends[:]) for block in self._blocks]
+        fresh._firsts = self._firsts[:]
+        fresh._count, fresh.covered = self._count, self.covered
+        return fresh
+
     def gaps(self, start: int, end: int) -> Iterator[Range]:
-        """The stretches between `start` and `end` that are not in the set, ascending."""
+        """The stretches between `start` and `end` that are not in the set, ascending.
+
+        The set may change in between. What changes ahead may be told as it was.
+        """
         for held in self._from(start):
             if held.start >= end:
                 break
@@ -148,14 +158,27 @@ class RangeSet:
         return number, bisect_right(self._blocks[number].starts, offset) - 1
 
     def _from(self, offset: int) -> Iterator[Range]:
-        """The ranges from the one that holds the offset on."""
+        """The ranges from the one that holds the offset on.
+
+        A block is copied, and the next one looked for from where it ends: whoever walks may change the set.
+        """
         place = self._floor(offset)
         number, at = (0, 0) if place is None else place
         while number < len(self._blocks):
             block = self._blocks[number]
-            for index in range(at, len(block.starts)):
-                yield Range(block.starts[index], block.ends[index])
-            number, at = number + 1, 0
+            starts, ends = block.starts[at:], block.ends[at:]
+            if not starts:
+                return  # another thread is changing the set: what it sees is its own risk, but it ends
+            yield from map(Range, starts, ends)
+            number, at = self._place_behind(starts[-1])
+
+    def _place_behind(self, start: int) -> tuple[int, int]:
+        """(block, index) of the first range that starts behind this one."""
+        place = self._floor(start)
+        if place is None:
+            return 0, 0
+        number, at = place
+        return (number, at + 1) if at + 1 < len(self._blocks[number].starts) else (number + 1, 0)
 
     def _start_behind(self, number: int, at: int) -> int:
         """Where the range behind this one starts."""

@@ -1,7 +1,8 @@
 """What the files of a group hold, and what has to be done before it can be used: a plan, nothing is changed.
 
 A torn delta loses acks that were never known to be synced: they are delivered again. A snapshot that is
-damaged, or gone while its delta says that there was one, is an error and never an empty group.
+damaged, or gone while its delta says that there was one, is an error and never an empty group. Only the
+first delta of a group, under the name that says that it was never synced as a whole, may be torn to nothing.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from barbicel.codecs.stroma_events import (
     Commit,
     Event,
     Reset,
+    count_events,
     decode_delta_header,
     decode_events,
-    find_event,
 )
 from barbicel.codecs.stroma_snapshot import Snapshot, decode_snapshot
 from barbicel.disk import Disk, read_file
-from barbicel.errors import CorruptFile, UnknownVersion
+from barbicel.errors import CorruptFile, CorruptGroup, UnknownVersion
 from barbicel.stroma.layout import GroupFiles
 from barbicel.stroma.names import GroupKey
 from barbicel.stroma.state import GroupState
 
 __all__ = ["GroupPlan", "TornDelta", "plan_group"]
 
-# Far beyond what compaction lets a file grow to; a larger one is not read into memory.
+# Beyond what a store lets a file grow to; a larger one is not read into memory.
 MAX_FILE_BYTES = 1 << 30
 
 
@@ -51,15 +52,23 @@ class GroupPlan:
     snapshot_bytes: int
     # What the delta adds to the snapshot, in order; empty if it is void or absent.
     events: tuple[Event, ...]
-    # The delta's size up to its last whole event; 0 if a new one has to be made.
+    # The delta's size up to its last whole event; 0 if a new one has to be made...
     delta_bytes: int
     # Of the delta that events are appended to from now on.
     generation: int
+    # ...with these events at its front: the old one is void up to them.
+    tail: bytes = b""
+    # The delta is that of a new group, and not known to be durable.
+    is_begun: bool = False
     # To do, each only if set:
     torn: TornDelta | None = None
     # Why the group cannot be used before a repair.
     damage: str | None = None
     exists: bool = True
+
+    @property
+    def delta_path(self) -> str:
+        return self.files.begun if self.is_begun else self.files.delta
 
     def state(self) -> GroupState:
         """The state as of the last event."""
@@ -67,6 +76,12 @@ class GroupPlan:
         for event in self.events:
             state.apply(event)
         return state
+
+    def usable_state(self) -> GroupState:
+        """The same. Raises CorruptGroup if the files are damaged: that takes a repair."""
+        if self.damage is not None:
+            raise CorruptGroup(self.key, self.damage, path=self.files.store.root)
+        return self.state()
 
     def reaches(self, end_offset: int) -> bool:
         """Whether the files say anything about offsets from there on.
@@ -85,7 +100,7 @@ class GroupPlan:
             lines.append(f"rebuild the group: {self.damage}")
         if self.torn is not None:
             lines.append(
-                f"cut {self.files.delta} at byte {self.torn.position}, "
+                f"cut {self.delta_path} at byte {self.torn.position}, "
                 f"{self.torn.end_position - self.torn.position} bytes kept aside: {self.torn.reason}"
             )
             if self.torn.whole_events:
@@ -113,23 +128,39 @@ def plan_group(disk: Disk, files: GroupFiles, key: GroupKey) -> GroupPlan:
     following = 1 if snapshot is None else snapshot.generation + 1
     plan = GroupPlan(key, files, snapshot, snapshot_bytes, (), 0, following, damage=damage)
     if not disk.exists(files.delta):
-        return replace(plan, exists=damage is not None or snapshot is not None)
-    data = read_file(disk, files.delta, MAX_FILE_BYTES)
+        plan = replace(plan, is_begun=disk.exists(files.begun))
+        if not plan.is_begun:
+            return replace(plan, exists=damage is not None or snapshot is not None)
     try:
-        generation, damage = _read_generation(files, data, following, damage)
-        if snapshot is not None and 1 <= generation < following:
-            return plan  # a crash between the snapshot and the new delta: the snapshot has it all
-        events, torn = _read_events(data)
+        return _with_delta(plan, _read_bounded(disk, plan.delta_path))
     except CorruptFile as error:
-        error.path = files.delta
+        error.path = plan.delta_path
         if isinstance(error, UnknownVersion):
             raise
         # What the delta said is not known, so neither is what the snapshot is still worth.
         return replace(plan, snapshot=None, damage=damage or str(error))
-    if damage is None and generation > following:
-        damage = f"{files.delta} continues a snapshot of generation {generation - 1}, which is missing"
+
+
+def _with_delta(plan: GroupPlan, data: bytes) -> GroupPlan:
+    """Raises CorruptFile if it is not known what the delta says."""
+    if plan.is_begun and not _has_header(data):
+        # It was never synced, so a power cut explains it; nothing of it was promised to survive one.
+        torn = TornDelta(0, len(data), "no header", count_events(data, 0)) if data else None
+        return replace(plan, torn=torn, exists=plan.snapshot is not None or plan.damage is not None)
+    generation, damage = _read_generation(plan, data)
+    snapshot = plan.snapshot
+    if snapshot is not None and 1 <= generation < plan.generation:
+        return _with_tail(plan, data, snapshot.delta_position if generation == snapshot.generation else 0)
+    events, torn = _read_events(data, DELTA_HEADER_BYTES)
+    if generation > plan.generation:
+        # An older snapshot may say too much: a commit backwards may have followed it.
+        snapshot = None
+        damage = damage or (
+            f"{plan.delta_path} continues a snapshot of generation {generation - 1}, which is missing"
+        )
     return replace(
         plan,
+        snapshot=snapshot,
         events=tuple(events),
         delta_bytes=len(data) if torn is None else torn.position,
         generation=generation,
@@ -138,25 +169,52 @@ def plan_group(disk: Disk, files: GroupFiles, key: GroupKey) -> GroupPlan:
     )
 
 
-def _read_generation(
-    files: GroupFiles, data: bytes, following: int, damage: str | None
-) -> tuple[int, str | None]:
+def _with_tail(plan: GroupPlan, data: bytes, position: int) -> GroupPlan:
+    """A crash between the snapshot and the new delta: the snapshot has all but what was written meanwhile."""
+    if not DELTA_HEADER_BYTES <= position < len(data):
+        return plan
+    events, torn = _read_events(data, position)
+    end = len(data) if torn is None else torn.position
+    return replace(plan, events=tuple(events), tail=data[position:end], torn=torn)
+
+
+def _has_header(data: bytes) -> bool:
+    try:
+        decode_delta_header(data)
+    except UnknownVersion:
+        raise
+    except CorruptFile:
+        return False
+    return True
+
+
+def _read_generation(plan: GroupPlan, data: bytes) -> tuple[int, str | None]:
     """The delta's generation. Behind a damaged header the events still count: a repair will want them."""
     try:
-        return decode_delta_header(data).generation, damage
+        return decode_delta_header(data).generation, plan.damage
     except CorruptFile as error:
-        error.path = files.delta
+        error.path = plan.delta_path
         if isinstance(error, UnknownVersion) or len(data) < DELTA_HEADER_BYTES:
             raise
-        return following, damage or str(error)
+        return plan.generation, plan.damage or str(error)
+
+
+def _read_bounded(disk: Disk, path: str) -> bytes:
+    """Raises CorruptFile for a file that is too large, before it is read."""
+    size = disk.size(path) or 0
+    if size >= MAX_FILE_BYTES:
+        raise CorruptFile(f"{size} bytes, less than {MAX_FILE_BYTES} are possible", path=path)
+    return read_file(disk, path, MAX_FILE_BYTES)
 
 
 def _read_snapshot(disk: Disk, files: GroupFiles, key: GroupKey) -> tuple[Snapshot | None, int, str | None]:
     """The snapshot, its size, and what is wrong with it."""
     if not disk.exists(files.snapshot):
         return None, 0, None
-    data = read_file(disk, files.snapshot, MAX_FILE_BYTES)
+    size = 0
     try:
+        data = _read_bounded(disk, files.snapshot)
+        size = len(data)
         snapshot = decode_snapshot(data)
         if (snapshot.tp_hash, snapshot.group_hash) != (key.tp_hash, key.group_hash):
             raise CorruptFile("the snapshot is that of another group", position=24)
@@ -164,31 +222,13 @@ def _read_snapshot(disk: Disk, files: GroupFiles, key: GroupKey) -> tuple[Snapsh
         error.path = files.snapshot
         if isinstance(error, UnknownVersion):
             raise
-        return None, len(data), str(error)
-    return snapshot, len(data), None
+        return None, size, str(error)
+    return snapshot, size, None
 
 
-def _read_events(data: bytes) -> tuple[list[Event], TornDelta | None]:
-    if len(data) >= MAX_FILE_BYTES:
-        raise CorruptFile(f"a delta of {MAX_FILE_BYTES} bytes or more", position=MAX_FILE_BYTES)
-    decoded = decode_events(data, DELTA_HEADER_BYTES)
+def _read_events(data: bytes, position: int) -> tuple[list[Event], TornDelta | None]:
+    decoded = decode_events(data, position)
     if decoded.problem is None:
         return decoded.events, None
-    behind = _whole_events_behind(data, decoded.position)
+    behind = count_events(data, decoded.position + 1)
     return decoded.events, TornDelta(decoded.position, len(data), decoded.problem, behind)
-
-
-def _whole_events_behind(data: bytes, position: int) -> int:
-    count = 0
-    at = find_event(data, position + 1)
-    while at >= 0:
-        try:
-            found = decode_events(data, at)
-        except CorruptFile:
-            found = None
-        if found is not None and found.events:
-            count += len(found.events)
-            at = find_event(data, found.position)
-        else:
-            at = find_event(data, at + 1)
-    return count

@@ -1,12 +1,13 @@
 """Making a damaged group usable again: redelivery where something is not known, never loss.
 
 The damaged files are put aside first. What the delta still says counts: an ack in it is an ack. All else
-is unacked from the first offset of the log on.
+is unacked from the first offset of the log on. Where a position may have been committed, one is: a consumer
+that finds none may begin at the end of the log.
 """
 
 from __future__ import annotations
 
-from barbicel.codecs.stroma_events import BumpAckedUntil, DeltaHeader, encode_delta_header
+from barbicel.codecs.stroma_events import BumpAckedUntil, Commit, DeltaHeader, encode_delta_header
 from barbicel.codecs.stroma_snapshot import encode_snapshot
 from barbicel.disk import Disk, Replacement, copy_file, read_file, replace_file, replace_files
 from barbicel.stroma.layout import GroupFiles
@@ -25,7 +26,7 @@ def rebuilt_state(plan: GroupPlan, start_offset: int, *, use_delta: bool = True)
     # Without the delta the snapshot may say too much: a commit backwards may have followed it.
     known = plan.snapshot if use_delta else None
     state = GroupState() if known is None else GroupState.of(known)
-    state.apply(BumpAckedUntil(start_offset))
+    state.apply(Commit(start_offset, None, None) if known is None else BumpAckedUntil(start_offset))
     if use_delta:
         for event in plan.events:
             state.apply(event)
@@ -38,7 +39,7 @@ def rebuild_group(
     """Carry the repair out: on return the group's files are sound and durable, the old ones aside."""
     files = plan.files
     state = rebuilt_state(plan, start_offset, use_delta=use_delta)
-    for path in (files.snapshot, files.delta):
+    for path in files.data:
         if disk.exists(path):
             _keep(disk, path, now_ms)
     # So that it makes the delta void that is still there if this is interrupted.
@@ -53,6 +54,8 @@ def rebuild_group(
     disk.make_directory(files.store.temporaries)
     for path, data in ((files.snapshot, encode_snapshot(snapshot)), (files.delta, delta)):
         replace_files(disk, [Replacement(files.temporary(path), path, [data])])
+    if disk.exists(files.begun):
+        disk.unlink(files.begun)
     return state
 
 

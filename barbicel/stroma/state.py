@@ -7,6 +7,7 @@ is acked, inflight or available, never two of these; only available offsets have
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from barbicel.codecs.stroma_events import (
     Ack,
@@ -18,7 +19,7 @@ from barbicel.codecs.stroma_events import (
     Release,
     Reset,
 )
-from barbicel.codecs.stroma_format import NO_DEADLINE_MS
+from barbicel.codecs.stroma_format import MAX_EPOCH, NO_DEADLINE_MS
 from barbicel.codecs.stroma_snapshot import Inflight, Snapshot
 from barbicel.stroma.deadlines import Deadlines
 from barbicel.stroma.ranges import Range, RangeSet
@@ -126,12 +127,15 @@ class GroupState:
         return offset in self.inflight
 
     def next_epoch(self, offset: int) -> int:
-        """The delivery count that handing the offset out now would give it."""
+        """The delivery count that handing the offset out now would give it; it stops at the last number."""
         held = self.inflight.get(offset)
-        return 1 + (held.epoch if held is not None else self.releases.get(offset, 0))
+        return min(MAX_EPOCH, 1 + (held.epoch if held is not None else self.releases.get(offset, 0)))
 
     def available(self, from_offset: int, end_offset: int) -> Iterator[Range]:
-        """What is neither acked nor inflight between the two, without walking what is."""
+        """What is neither acked nor inflight between the two, without walking what is.
+
+        The group may change in between: what is told already may be handed out or acked at once.
+        """
         return self._taken.gaps(max(from_offset, self.acked_until), end_offset)
 
     def reaches(self, end_offset: int) -> bool:
@@ -141,21 +145,25 @@ class GroupState:
             return True
         return any(offset >= end_offset for table in (self.inflight, self.releases) for offset in table)
 
-    def lag(self, end_offset: int) -> int:
-        """How many offsets below the end are not acked."""
-        last = self.acked.last
-        if last is None or last.end <= end_offset:
+    def lag(self, end_offset: int, start_offset: int = 0) -> int:
+        """How many offsets from the start to the end of a log are not acked."""
+        last, start = self.acked.last, max(start_offset, self.acked_until)
+        if start == self.acked_until and (last is None or last.end <= end_offset):
             return max(0, end_offset - self.acked_until - self.acked.covered)
-        return sum(gap.end - gap.start for gap in self.acked.gaps(self.acked_until, end_offset))
+        return sum(gap.end - gap.start for gap in self.acked.gaps(start, end_offset))
 
     def next_expiry_ms(self) -> int:
         """The earliest deadline, NO_DEADLINE_MS if there is none."""
         found = self._deadlines.next_ms()
         return NO_DEADLINE_MS if found is None else found
 
-    def expired(self, now_ms: int) -> list[tuple[int, Inflight]]:
-        """What is inflight beyond its deadline, the earliest first. It is up to the caller to release it."""
-        found = [(offset, self.inflight[offset]) for offset in self._deadlines.pop_due(now_ms)]
+    def expired(self, now_ms: int, limit: int | None = None) -> list[tuple[int, Inflight]]:
+        """What is inflight beyond its deadline, the earliest first. It is up to the caller to release it.
+
+        Costs what it finds, however much else is due.
+        """
+        due = islice(self._deadlines.pop_due(now_ms), limit)
+        found = [(offset, self.inflight[offset]) for offset in due]
         for offset, entry in found:
             self._deadlines.add(entry.deadline_ts_ms, offset, len(self.inflight))
         return found
@@ -166,7 +174,24 @@ class GroupState:
 
     # --- whole --------------------------------------------------------------------------------------
 
-    def snapshot(self, *, created_ts_ms: int, tp_hash: int, group_hash: int, generation: int) -> Snapshot:
+    def frozen(self) -> GroupState:
+        """A copy to take a snapshot of while this one goes on changing: quickly made, good for no more."""
+        copy = GroupState()
+        copy.acked_until, copy.acked = self.acked_until, self.acked.copy()
+        copy.inflight, copy.releases = dict(self.inflight), dict(self.releases)
+        copy.is_committed, copy.leader_epoch = self.is_committed, self.leader_epoch
+        copy.metadata = self.metadata
+        return copy
+
+    def snapshot(
+        self,
+        *,
+        created_ts_ms: int,
+        tp_hash: int,
+        group_hash: int,
+        generation: int,
+        delta_position: int = 0,
+    ) -> Snapshot:
         return Snapshot(
             created_ts_ms,
             tp_hash,
@@ -179,6 +204,7 @@ class GroupState:
             self.metadata,
             tuple(self.acked),
             tuple(sorted(self.releases.items())),
+            delta_position,
         )
 
     @classmethod

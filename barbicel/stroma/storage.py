@@ -11,19 +11,27 @@ from typing import NamedTuple, Protocol
 
 from barbicel.codecs.keratin_record import Record
 from barbicel.codecs.stroma_events import Ack as AckEvent
-from barbicel.codecs.stroma_events import BumpAckedUntil, MarkInflight
+from barbicel.codecs.stroma_events import (
+    BumpAckedUntil,
+    ClearInflight,
+    Commit,
+    MarkInflight,
+    Release,
+    Reset,
+)
 from barbicel.codecs.stroma_format import NO_DEADLINE_MS
-from barbicel.errors import OffsetOutOfRange, OffsetsLost
+from barbicel.errors import BarbicelError, CorruptLog, OffsetOutOfRange, OffsetsLost
 from barbicel.keratin import Ack, Appended, Log, NewRecord
+from barbicel.stroma.expiry import Expired
 from barbicel.stroma.names import GroupKey
 from barbicel.stroma.ranges import Range
-from barbicel.stroma.store import Expired, GroupStore
+from barbicel.stroma.store import GroupStore
 
 __all__ = ["Available", "ExpiredMessage", "Logs", "Storage"]
 
 
 class Logs(Protocol):
-    """Where the log of a partition is to be had."""
+    """Where the log of a partition is to be had. Raises BarbicelError or LookupError if there is none."""
 
     def __call__(self, topic: str, partition: int) -> Log: ...
 
@@ -36,14 +44,22 @@ class Available(NamedTuple):
 
 
 class ExpiredMessage(NamedTuple):
-    """An offset that was not acked in time, with the record that holds it; None if that is gone."""
+    """An offset that was not acked in time, with the record that holds it.
+
+    Without one, `error` says why it cannot be had; None if retention or a repair took it.
+    """
 
     expired: Expired
     record: Record | None
+    error: Exception | None = None
 
 
 class Storage:
-    """Append, read, hand out, acknowledge. Events are safe to answer after `commit`."""
+    """Append, read, hand out, acknowledge. Events are safe to answer after `commit`.
+
+    What hands out, acks, gives back or commits for a group belongs into one thread, as `GroupStore` says.
+    `fetch_available` and `lag` may be called from any.
+    """
 
     def __init__(self, logs: Logs, groups: GroupStore) -> None:
         self._logs = logs
@@ -76,60 +92,116 @@ class Storage:
         """Up to `max_offsets` offsets that can be handed out, from `from_offset` on, with their records.
 
         What is acked or inflight is passed over in stretches, never one by one. Stops before `max_bytes`
-        of records, but not before the first.
+        of records, but not before the first; and before damage, which is raised if it comes first.
         """
         log = self._logs(key.topic, key.partition)
-        state = self.groups.state(key)
-        start = max(from_offset, log.start_offset, state.acked_until)
         found: list[Available] = []
         left, total_bytes = max_offsets, 0
-        parts = _cut_at_records(log, state.available(start, log.end_offset))
-        while left > 0 and (part := next(parts, None)) is not None:
-            record, offsets = part
-            if not found or record is not found[-1].record:
-                total_bytes += record.size
-            if found and max_bytes is not None and total_bytes > max_bytes:
-                break
-            wanted = Range(offsets.start, min(offsets.end, offsets.start + left))
-            found.append(Available(record, wanted))
-            left -= wanted.end - wanted.start
+        try:
+            for record, offsets in self._available(log, key, from_offset, max_offsets):
+                if not found or record is not found[-1].record:
+                    total_bytes += record.size
+                if found and max_bytes is not None and total_bytes > max_bytes:
+                    break
+                wanted = Range(offsets.start, min(offsets.end, offsets.start + left))
+                found.append(Available(record, wanted))
+                left -= wanted.end - wanted.start
+                if not left:
+                    break
+        except CorruptLog:
+            if not found:
+                raise
         return found
 
+    def _available(self, log: Log, key: GroupKey, start: int, at_once: int) -> Iterator[Available]:
+        """What can be handed out from `start` on, looked up a stretch after the other."""
+        start, end = max(start, log.start_offset), log.end_offset
+        while at_once > 0 and (gaps := self.groups.available(key, start, end, at_once)):
+            yield from _cut_at_records(log, gaps)
+            start = gaps[-1].end
+
+    # --- events -------------------------------------------------------------------------------------
+
     def mark_inflight(self, key: GroupKey, offsets: Iterable[int], deadline_ms: int = NO_DEADLINE_MS) -> None:
-        """Hand offsets out until the deadline; each delivery counts."""
+        """Hand offsets out until the deadline; each delivery counts. Raises OffsetOutOfRange."""
+        wanted = self._below_end(key, offsets)
         state = self.groups.state(key)
         self.groups.record(
-            key, [MarkInflight(offset, deadline_ms, state.next_epoch(offset)) for offset in offsets]
+            key, [MarkInflight(offset, deadline_ms, state.next_epoch(offset)) for offset in wanted]
         )
 
     def ack(self, key: GroupKey, offsets: Iterable[int]) -> None:
-        """The offsets are done with, in any order."""
-        self.groups.record(key, [AckEvent(offset) for offset in offsets])
+        """The offsets are done with, in any order. Raises OffsetOutOfRange for one beyond the log's end."""
+        self.groups.record(key, [AckEvent(offset) for offset in self._below_end(key, offsets)])
+
+    def release(self, key: GroupKey, offsets: Iterable[int]) -> None:
+        """Give back what is inflight; its deliveries count. What is not inflight stays as it is."""
+        inflight = self.groups.state(key).inflight
+        held = [(offset, inflight[offset].epoch) for offset in offsets if offset in inflight]
+        self.groups.record(key, [Release(offset, epoch) for offset, epoch in held])
+
+    def clear_inflight(self, key: GroupKey, offsets: Iterable[int]) -> None:
+        """Give back what is inflight as if it had never been handed out."""
+        self.groups.record(key, [ClearInflight(offset) for offset in offsets])
+
+    def commit_position(
+        self,
+        key: GroupKey,
+        position: int,
+        leader_epoch: int | None = None,
+        metadata: bytes | None = None,
+    ) -> None:
+        """Everything below the position is done with, everything else is not: Kafka's commit of an offset.
+
+        Backwards too, and beyond the log's end, as Kafka allows; `open_partition` sets such a one back.
+        """
+        self.groups.record(key, [Commit(position, leader_epoch, metadata)])
+
+    def reset(self, key: GroupKey) -> None:
+        """The group has consumed nothing, and committed nothing."""
+        self.groups.record(key, [Reset()])
 
     def flush(self, key: GroupKey) -> None:
         """Everything in the log is done with."""
         end = self._logs(key.topic, key.partition).end_offset
         self.groups.record(key, [BumpAckedUntil(end)])
 
-    def lag(self, key: GroupKey) -> int:
-        """How many offsets are not acked; what retention took does not count."""
+    def _below_end(self, key: GroupKey, offsets: Iterable[int]) -> list[int]:
+        """An ack for what is not written yet would hide the message that comes there."""
         log = self._logs(key.topic, key.partition)
-        state = self.groups.state(key)
-        if log.start_offset > state.acked_until:
-            self.groups.record(key, [BumpAckedUntil(log.start_offset)])
-        return state.lag(log.end_offset)
+        wanted = list(offsets)
+        for offset in wanted:
+            if offset >= log.end_offset:
+                raise OffsetOutOfRange(offset, log.start_offset, log.end_offset, log.path)
+        return wanted
+
+    def commit(self) -> dict[GroupKey, BarbicelError]:
+        """Write what was recorded; returns the groups for which that failed, as `GroupStore.commit` does.
+
+        What was recorded for these must not be answered as done.
+        """
+        return self.groups.commit()
+
+    # --- asking -------------------------------------------------------------------------------------
+
+    def lag(self, key: GroupKey) -> int:
+        """How many offsets are not acked; what retention took does not count. Changes nothing."""
+        log = self._logs(key.topic, key.partition)
+        return self.groups.lag(key, log.end_offset, log.start_offset)
 
     def list_expired(self, now_ms: int, limit: int = 10_000) -> list[ExpiredMessage]:
-        """What was not acked in time, available again from now on. Touches only what has expired."""
-        return [
-            ExpiredMessage(expired, _fetch(self._logs(*expired.key[:2]), expired.offset)[0])
-            for expired in self.groups.pop_expired(now_ms, limit)
-        ]
+        """What was not acked in time, available again from now on. Touches only what has expired.
 
-    def commit(self) -> None:
-        """Write what was recorded. Raises the first group's error if one could not be written."""
-        for error in self.groups.commit().values():
-            raise error
+        A record that cannot be had takes no other with it: its `error` says why.
+        """
+        return [self._expired_message(expired) for expired in self.groups.pop_expired(now_ms, limit)]
+
+    def _expired_message(self, expired: Expired) -> ExpiredMessage:
+        try:
+            record, _ = _fetch(self._logs(*expired.key[:2]), expired.offset)
+        except (BarbicelError, LookupError) as error:
+            return ExpiredMessage(expired, None, error)
+        return ExpiredMessage(expired, record)
 
 
 def _cut_at_records(log: Log, gaps: Iterable[Range]) -> Iterator[Available]:

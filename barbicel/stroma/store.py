@@ -2,56 +2,65 @@
 
 The order of a turn: events are recorded in as many groups as need be, `commit` writes each group's with
 one write(2), then they may be answered. `maintain` syncs what is due, replaces long deltas by snapshots,
-recovers what has failed and lets go of what nobody uses. One lock guards it all; a sync runs without it.
+recovers what has failed and lets go of what nobody uses. One lock guards it all; syncs and snapshots run
+without it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from barbicel.clock import Clock, wall_clock_ms
 from barbicel.closing import Closing
-from barbicel.codecs.stroma_events import Event, Release
+from barbicel.codecs.stroma_events import Event
 from barbicel.codecs.stroma_format import NO_DEADLINE_MS
-from barbicel.codecs.stroma_snapshot import Inflight
-from barbicel.disk import Disk, RealDisk
-from barbicel.errors import BarbicelError, DiskError, LogClosed
+from barbicel.disk import Disk, Lock, RealDisk
+from barbicel.errors import BarbicelError, DiskError, LogLocked
+from barbicel.stroma.compaction import Compactions
 from barbicel.stroma.deletion import delete_files
-from barbicel.stroma.directory import list_groups, list_groups_of
-from barbicel.stroma.failures import RETRY_MS
-from barbicel.stroma.group import Group
+from barbicel.stroma.directory import list_groups
+from barbicel.stroma.expiry import Expired, pop_expired, recover_deadlines
+from barbicel.stroma.failures import errors_of
 from barbicel.stroma.layout import StoreLayout
+from barbicel.stroma.log_end import LogEnd
+from barbicel.stroma.maintenance import Maintenance
 from barbicel.stroma.names import GroupKey
 from barbicel.stroma.open_groups import OpenGroups
-from barbicel.stroma.settings import StoreSettings, SyncPolicy
+from barbicel.stroma.ownership import Ownership
+from barbicel.stroma.ranges import Range
+from barbicel.stroma.settings import StoreSettings
 from barbicel.stroma.state import GroupState
 
 __all__ = ["Expired", "GroupStore"]
 
 
-class Expired(NamedTuple):
-    """An offset that was handed out and not acked in time; it is available again."""
-
-    key: GroupKey
-    offset: int
-    inflight: Inflight
-
-
 class GroupStore(Closing):
-    """Use `GroupStore.open`. Every method may be called from any thread."""
+    """Use `GroupStore.open`.
+
+    Every method may be called from any thread. Three rules for more than one:
+
+    - Whoever records also commits. Another thread's `commit` may write the events, and be told that this
+      failed; the thread that recorded them is told by its own next `commit` all the same.
+    - A `GroupState` is live and not guarded. Look at it in the thread that records for that group, between
+      its own calls. Other threads ask `available` and `lag`.
+    - Reading a state and recording what follows from it are two calls: let one thread do that for a group.
+    """
 
     def __init__(self, disk: Disk, layout: StoreLayout, settings: StoreSettings, clock: Clock) -> None:
         self._disk = disk
         self._layout = layout
-        self._settings = settings
         self._clock = clock
         self._mutex = threading.RLock()
-        self._groups = OpenGroups(disk, layout, settings, clock, threading.Condition(self._mutex))
-        self._lock = disk.lock(layout.lock)
-        self._is_closed = False
+        self._owner = owner = Ownership(layout.root)
+        self._groups = groups = OpenGroups(disk, layout, settings, clock, threading.Condition(self._mutex))
+        self._compactions = Compactions(owner, groups, self._mutex, settings, clock)
+        self._maintenance = Maintenance(
+            disk, owner, layout, groups, self._compactions, self._mutex, settings, clock
+        )
+        self._log_end = LogEnd(disk, layout, groups, clock)
+        self._lock = _lock(disk, layout)
 
     @classmethod
     def open(
@@ -69,30 +78,61 @@ class GroupStore(Closing):
         disk = disk or RealDisk()
         layout = StoreLayout(path)
         disk.make_directory(layout.temporaries)
-        return cls(disk, layout, settings or StoreSettings(), clock)
+        store = cls(disk, layout, settings or StoreSettings(), clock)
+        try:
+            # A process that was killed may have renamed files and gone no further.
+            disk.sync_directory(layout.root)
+        except DiskError:
+            store._lock.release()
+            raise
+        return store
 
     # --- groups -------------------------------------------------------------------------------------
 
     def state(self, key: GroupKey) -> GroupState:
-        """The group's state, to look at; one that does not exist is empty. Raises CorruptGroup."""
+        """The group's state, to look at; one that does not exist is empty. Raises CorruptGroup, DiskError.
+
+        A group whose last write failed can still be looked at: its files say what counts.
+        """
         with self._mutex:
-            return self._group(key).state
+            self._owner.check()
+            return self._groups.look(key)
+
+    def available(self, key: GroupKey, from_offset: int, end_offset: int, max_offsets: int) -> list[Range]:
+        """Stretches of offsets that are neither acked nor inflight, until they are `max_offsets` or more."""
+        with self._mutex:
+            self._owner.check()
+            total = 0
+
+            def is_wanted(gap: Range) -> bool:
+                nonlocal total
+                before, total = total, total + gap.end - gap.start
+                return before < max_offsets
+
+            return list(takewhile(is_wanted, self._groups.look(key).available(from_offset, end_offset)))
+
+    def lag(self, key: GroupKey, end_offset: int, start_offset: int = 0) -> int:
+        """How many offsets from the start to the end of a log are not acked."""
+        with self._mutex:
+            self._owner.check()
+            return self._groups.look(key).lag(end_offset, start_offset)
 
     def exists(self, key: GroupKey) -> bool:
         with self._mutex:
-            files = self._layout.files(key)
-            has_files = self._disk.exists(files.delta) or self._disk.exists(files.snapshot)
-            return has_files or self._groups.is_unwritten(key)
+            self._owner.check()
+            has_files = any(self._disk.exists(path) for path in self._layout.files(key).data)
+            return has_files or key in self._groups.turn
 
     def groups(self) -> Iterator[GroupKey]:
-        """Every group in the directory."""
+        """Every group in the directory. Raises DiskError after the rest if a name could not be read."""
+        self._owner.check()
         return list_groups(self._disk, self._layout)
 
     def delete(self, key: GroupKey) -> None:
         """Forget the group: on return it is gone, durably. A crash leaves it as it was, or empty."""
         with self._mutex:
-            self._check_open()
             group = self._groups.settled(key)
+            self._owner.check()
             if group is not None:
                 self._groups.drop(group)
             delete_files(self._disk, self._layout.files(key), self._clock())
@@ -106,67 +146,52 @@ class GroupStore(Closing):
         offsets are about to be used again. Raises the first error after the rest; then nothing may be
         appended, because a group may still take new messages for acked.
         """
-        clamped: list[GroupKey] = []
-
-        def clamp(key: GroupKey) -> None:
-            if self._groups.clamp(key, end_offset):
-                clamped.append(key)
-
         with self._mutex:
-            self._check_open()
-            # A clamp that was interrupted may have renamed a snapshot and gone no further.
-            self._disk.sync_directory(self._layout.root)
-            errors = _errors_of(clamp, self._keys_of(topic, partition))
-        if errors:
-            raise errors[0]
-        return clamped
-
-    def _keys_of(self, topic: str, partition: int) -> list[GroupKey]:
-        in_memory = (key for key in self._groups if key[:2] == (topic, partition))
-        return sorted({*in_memory, *list_groups_of(self._disk, self._layout, topic, partition)})
+            self._owner.check()
+            return self._log_end.clamp(topic, partition, end_offset)
 
     # --- events -------------------------------------------------------------------------------------
 
     def record(self, key: GroupKey, events: Sequence[Event]) -> GroupState:
         """Change the group's state; safe to answer after `commit`.
 
-        Raises CorruptGroup, DiskError, and ValueError for an event that cannot be written; then nothing
-        has changed.
+        Raises CorruptGroup, DiskError, and ValueError for a name or an event that cannot be written; then
+        nothing has changed.
         """
         with self._mutex:
-            group = self._group(key)
-            group.record(events)
-            self._groups.note_recorded(group)
+            self._owner.check()
+            group = self._groups.get(key)
+            self._groups.record(group, events)
             return group.state
 
     def commit(self) -> dict[GroupKey, BarbicelError]:
         """Write all that was recorded, one write a group; returns the groups for which that failed.
 
-        With SyncPolicy.ALWAYS it is durable too. A failed group is read from its files when next used.
+        With SyncPolicy.ALWAYS it is durable too. A failed group is read from its files when next used. Tells
+        also what this thread recorded and another one, or maintenance, failed to write.
         """
         with self._mutex:
-            self._check_open()
+            self._owner.check()
             self._groups.write_all()
-            failures, self._groups.untold = self._groups.untold, {}
-            return failures
+            return self._groups.turn.tell(threading.get_ident())
 
     def sync(self, keys: Iterable[GroupKey]) -> None:
-        """Make the groups' events durable now, whatever the policy says. Raises DiskError.
+        """Make the groups' events durable now, whatever the policy says, also what a killed process wrote.
 
-        What fails for other groups is told by the next `commit`.
+        Raises BarbicelError. What fails for other groups is told by the next `commit`.
         """
         with self._mutex:
-            self._check_open()
-            groups, untold = self._groups, self._groups.untold
-            groups.write_all()
+            self._owner.check()
+            self._groups.write_all()
             for key in keys:
-                if key in untold:
-                    raise untold.pop(key)
-                if key in groups.failed:
-                    groups.heal(key)
-                groups.sync_settled(key)
-                if key in untold:
-                    raise untold.pop(key)
+                self._raise_untold(key)
+                self._groups.sync(key)
+                self._raise_untold(key)
+
+    def _raise_untold(self, key: GroupKey) -> None:
+        error = self._groups.turn.tell_of(key, threading.get_ident())
+        if error is not None:
+            raise error
 
     # --- deadlines ----------------------------------------------------------------------------------
 
@@ -180,32 +205,17 @@ class GroupStore(Closing):
 
         Touches only groups that have such an offset. One that cannot be read is tried again later.
         """
-        expired: list[Expired] = []
         with self._mutex:
-            hints = self._groups.hints
-            while len(expired) < limit and (key := hints.pop(now_ms)) is not None:
-                try:
-                    state = self.state(key)
-                except BarbicelError:
-                    hints.set(key, now_ms + RETRY_MS)
-                    continue
-                found = state.expired(now_ms)[: limit - len(expired)]
-                self.record(key, [Release(offset, entry.epoch) for offset, entry in found])
-                hints.set(key, state.next_expiry_ms())
-                expired += [Expired(key, offset, entry) for offset, entry in found]
-        return expired
+            self._owner.check()
+            return pop_expired(self._groups, now_ms, limit)
 
     def recover_deadlines(self) -> Iterator[GroupKey]:
         """Find the deadlines of groups that are not in memory, one group a step.
 
         A step costs one small read, so a server can take them between other work after a restart.
-        Damaged groups are passed over: using them says what is wrong.
+        Damaged groups are passed over: using them says what is wrong. Raises as `groups` does.
         """
-        for key in self.groups():
-            with self._mutex, suppress(BarbicelError):
-                if key not in self._groups:
-                    self._groups.read_hint(key)
-            yield key
+        return recover_deadlines(self._owner, self._groups, self.groups(), self._mutex, self._clock)
 
     # --- maintenance --------------------------------------------------------------------------------
 
@@ -229,76 +239,44 @@ class GroupStore(Closing):
     def maintain(self) -> None:
         """Sync what is due, recover what failed, compact what has grown, evict what is idle.
 
-        Called again and again. May raise the DiskError of one group; the next call goes on with the others.
+        Called again and again, by a `Flusher`. Raises the first error, after the rest; a later call tries
+        again.
         """
-        if self._settings.sync_policy is SyncPolicy.INTERVAL:
-            while (group := self._pin_next_due()) is not None:
-                self._sync_pinned(group)
-        self._heal_due()
-        with self._mutex:
-            self._groups.compact_long()
-            self._groups.evict_idle()
-            self._groups.evict_surplus()
-
-    def _pin_next_due(self) -> Group | None:
-        with self._mutex:
-            return self._groups.pin_next_due()
-
-    def _sync_pinned(self, group: Group) -> None:
-        failure: DiskError | None = None
-        try:
-            group.sync()  # without the mutex: others go on writing meanwhile
-        except DiskError as error:
-            failure = error
-        finally:
-            with self._mutex:
-                self._groups.unpin(group, failure)
-
-    def _heal_due(self) -> None:
-        with self._mutex:
-            due = [] if self._is_closed else self._groups.failed.due(self._clock())
-        for key in due:
-            # One at a time, so that others get their turn in between. What fails again stays failed.
-            with self._mutex, suppress(BarbicelError):
-                if key in self._groups.failed:
-                    self._groups.heal(key)
+        self._maintenance.run()
 
     def compact(self, key: GroupKey) -> None:
-        """Put a snapshot in the place of the group's delta now. Raises DiskError."""
-        with self._mutex:
-            self._groups.compact(self._groups.settled(key) or self._group(key))
+        """Put a snapshot in the place of the group's delta now: on return all of it is durable.
 
-    # --- inside -------------------------------------------------------------------------------------
+        Raises BarbicelError. Then the old files go on, and nothing is lost.
+        """
+        self._compactions.run(key)
 
-    def _group(self, key: GroupKey) -> Group:
-        self._check_open()
-        return self._groups.get(key)
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise LogClosed("the store was closed", path=self._layout.root)
+    # --- ending -------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Write and sync everything and let go of the directory. Raises the first error, after the rest."""
+        if self._owner.is_forked:
+            return  # all of it is the parent's
         with self._mutex:
-            if self._is_closed:
+            if self._owner.is_closed:
                 return
-            errors: list[BarbicelError] = list(self.commit().values())
-            errors += _errors_of(self._groups.heal, self._groups.failed.in_doubt)
-            errors += _errors_of(self._groups.sync_settled, self._groups)
-            self._groups.drop_all()
-            self._is_closed = True
+            self._owner.is_closed = True  # nothing is begun any more, what is under way is waited for
+            self._groups.write_all()
+            errors: list[BarbicelError] = list(self._groups.turn.tell(threading.get_ident()).values())
+            errors += errors_of(self._groups.heal, self._groups.failed.in_doubt)
+            errors += errors_of(self._groups.sync, self._groups)
+            self._groups.pins.wait_for_all()
+            for group in self._groups.values():
+                self._groups.drop(group)
             self._lock.release()
             if errors:
                 raise errors[0]
 
 
-def _errors_of(run: Callable[[GroupKey], None], keys: Iterable[GroupKey]) -> list[BarbicelError]:
-    """Run it for every key, whatever happens to the others."""
-    errors: list[BarbicelError] = []
-    for key in keys:
-        try:
-            run(key)
-        except BarbicelError as error:
-            errors.append(error)
-    return errors
+def _lock(disk: Disk, layout: StoreLayout) -> Lock:
+    try:
+        return disk.lock(layout.lock)
+    except LogLocked as error:
+        raise LogLocked(
+            error.message, path=error.path, hint="only one process may use a directory of groups"
+        ) from None

@@ -136,13 +136,6 @@ def test_a_newer_programs_file_is_refused(log: Path) -> None:
     assert "version 2, only 1 is known" in result.stderr
 
 
-def test_serve_says_that_it_is_not_there_yet() -> None:
-    result = run("serve")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert "storage engine and its tools only" in result.stderr
-    assert "The Kafka and Kestrel front ends are not there yet" in result.stderr
-
-
 def test_the_version() -> None:
     assert run("--version").stdout == f"barbicel, version {__version__}\n"
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import accumulate, pairwise
 
 import pytest
+from crc32c import crc32c as library_crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +28,7 @@ from barbicel.codecs.stroma_events import (
     Release,
     Reset,
 )
-from barbicel.codecs.stroma_format import MAX_OFFSET, NO_DEADLINE_MS
+from barbicel.codecs.stroma_format import MAX_GENERATION, MAX_OFFSET, NO_DEADLINE_MS
 from barbicel.errors import CorruptFile, UnknownVersion
 from tests.golden import load, names
 from tests.golden.crc32c_bitwise import crc32c as crc32c_bitwise
@@ -154,13 +155,35 @@ def test_decoding_begins_at_any_event(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EVENTS)
-def test_find_event_finds_every_start(name: str) -> None:
-    data, found = load(name), []
-    at = fmt.find_event(data, 0)
-    while at != -1:
-        found.append(at)
-        at = fmt.find_event(data, at + 1)
-    assert found == bounds(name)[:-1]
+def test_whole_events_are_counted_from_anywhere(name: str) -> None:
+    data, starts = load(name), bounds(name)[:-1]
+    for position in range(len(data)):
+        assert fmt.count_events(data, position) == sum(start >= position for start in starts)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        b"KE\0\1\0\1\0\0" + (1 << 19).to_bytes(4, "big"),
+        b"KE\0\1\0\6\0\0" + (60_000).to_bytes(4, "big") + bytes(12) + (59_986).to_bytes(2, "big"),
+        b"KE\0\1",
+    ],
+    ids=["long marks", "long commits", "only starts"],
+)
+def test_counting_looks_at_each_byte_a_few_times_at_most(
+    event: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of these seems to begin an event that is much longer than the distance to the next."""
+    data, checked = event * ((1 << 20) // len(event)), 0
+
+    def crc32c(part: bytes) -> int:
+        nonlocal checked
+        checked += len(part)
+        return library_crc32c(part)
+
+    monkeypatch.setattr(fmt, "crc32c", crc32c)
+    assert fmt.count_events(data, 0) == 0
+    assert checked <= fmt.SEARCH_FACTOR * len(data) + 70_000
 
 
 # --- cut short, and with trailing data ------------------------------------------------------------
@@ -341,7 +364,8 @@ def test_empty_metadata_is_not_null() -> None:
 
 u32 = st.integers(0, U32_MAX)
 u64 = st.integers(0, U64_MAX)
-offsets = st.integers(0, MAX_OFFSET)
+positions = st.integers(0, MAX_OFFSET)
+offsets = st.integers(0, MAX_OFFSET - 1)
 # Half of the metadata is full of things that begin like events.
 metadata = st.one_of(
     st.none(),
@@ -352,14 +376,14 @@ events = st.one_of(
     st.builds(MarkInflight, offsets, u64, u32),
     st.builds(Ack, offsets),
     st.builds(ClearInflight, offsets),
-    st.builds(BumpAckedUntil, offsets),
+    st.builds(BumpAckedUntil, positions),
     st.builds(Reset),
-    st.builds(Commit, offsets, st.none() | st.integers(0, U32_MAX - 1), metadata),
+    st.builds(Commit, positions, st.none() | st.integers(0, U32_MAX - 1), metadata),
     st.builds(Release, offsets, u32),
 )
 
 
-@given(created_ts_ms=u64, generation=u64)
+@given(created_ts_ms=u64, generation=st.integers(0, MAX_GENERATION))
 def test_header_round_trip(created_ts_ms: int, generation: int) -> None:
     header = DeltaHeader(created_ts_ms, generation)
     encoded = fmt.encode_delta_header(header)
@@ -428,6 +452,51 @@ def test_garbage_is_no_header(size: int, tail: bytes) -> None:
         return
     with pytest.raises(CorruptFile):
         fmt.decode_delta_header(data)
+
+
+@pytest.mark.parametrize("generation", [MAX_GENERATION + 1, U64_MAX])
+def test_generation_that_nobody_counts_up_to_is_refused(generation: int) -> None:
+    with pytest.raises(CorruptFile, match=f"generation {generation}") as caught:
+        fmt.decode_delta_header(fmt.encode_delta_header(DeltaHeader(0, generation)))
+    assert caught.value.position == 24
+
+
+def test_last_position_has_no_message() -> None:
+    """Nothing lies behind it, so a message there could not be acked."""
+    for last in (BumpAckedUntil(MAX_OFFSET), Commit(MAX_OFFSET, None, None)):
+        assert fmt.decode_events(fmt.encode_event(last), 0).events == [last]
+    messages: list[Event] = [
+        Ack(MAX_OFFSET),
+        ClearInflight(MAX_OFFSET),
+        MarkInflight(MAX_OFFSET, 0, 0),
+        Release(MAX_OFFSET, 0),
+    ]
+    for event in messages:
+        with pytest.raises(ValueError, match="an offset is 0 to"):
+            fmt.encode_event(event)
+    with pytest.raises(CorruptFile, match=f"a Ack of offset {MAX_OFFSET}"):
+        fmt.decode_events(framed(2, MAX_OFFSET.to_bytes(8, "big")), 0)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        MarkInflight(1, -1, 1),
+        MarkInflight(1, U64_MAX + 1, 1),
+        MarkInflight(1, 1, -1),
+        MarkInflight(1, 1, U32_MAX + 1),
+        Release(1, -1),
+        Release(1, U32_MAX + 1),
+        Commit(1, -1, None),
+        Commit(1, U32_MAX, None),
+        Commit(1, U32_MAX + 1, None),
+    ],
+    ids=str,
+)
+def test_number_that_does_not_fit_its_field_is_refused(event: Event) -> None:
+    """0xFFFFFFFF is no leader epoch: read again it would be none at all."""
+    with pytest.raises(ValueError, match="cannot be written|leader epoch"):
+        fmt.encode_event(event)
 
 
 @pytest.mark.parametrize("offset", [-1, MAX_OFFSET + 1, U64_MAX])

@@ -9,13 +9,14 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barbicel.codecs import stroma_snapshot as fmt
-from barbicel.codecs.stroma_format import CRC, NO_DEADLINE_MS, hash_name
+from barbicel.codecs.stroma_format import CRC, MAX_GENERATION, MAX_OFFSET, NO_DEADLINE_MS, hash_name
 from barbicel.codecs.stroma_snapshot import Inflight, Snapshot
 from barbicel.errors import CorruptFile, UnknownVersion
 from tests.golden import load, names
@@ -250,7 +251,7 @@ def test_commit_state_is_0_or_1(commit_state: str) -> None:
 
 def test_reserved_bytes_and_the_hint_are_not_read() -> None:
     noisy = load(EXTENDED)
-    for position, new in ((48, "ff" * 24), (88, "ffffffff"), (112, "ffffffff"), (184, "ffffffff")):
+    for position, new in ((56, "ff" * 16), (88, "ffffffff"), (112, "ffffffff"), (184, "ffffffff")):
         noisy = with_bytes(noisy, position, new)
     noisy = with_bytes(noisy, 116, "00" * 8)
     assert fmt.decode_snapshot(reseal(noisy)) == SNAPSHOTS[EXTENDED]
@@ -292,6 +293,46 @@ def test_empty_metadata_is_not_null() -> None:
     assert fmt.decode_snapshot(load(EMPTY)).metadata is None
 
 
+@pytest.mark.parametrize("generation", [MAX_GENERATION + 1, U64_MAX])
+def test_generation_that_nobody_counts_up_to_is_refused(generation: int) -> None:
+    with pytest.raises(CorruptFile, match=f"generation {generation}") as caught:
+        fmt.decode_snapshot(fmt.encode_snapshot(replace(SNAPSHOTS[EMPTY], generation=generation)))
+    assert caught.value.position == 40
+
+
+LAST = MAX_OFFSET - 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"acked_until": MAX_OFFSET + 1}, "acked_until"),
+        ({"acked_until": U64_MAX}, "acked_until"),
+        ({"ranges": ((LAST, MAX_OFFSET + 1),)}, "does not lie behind"),
+        ({"inflight": ((MAX_OFFSET, Inflight(1, 1)),)}, "does not follow"),
+        ({"releases": ((MAX_OFFSET, 1),)}, "does not follow"),
+        ({"inflight": ((7, Inflight(1, 1)),), "releases": ((7, 1),)}, "7 is inflight and released"),
+        ({"ranges": ((3, 6), (9, 12)), "inflight": ((5, Inflight(1, 1)),)}, "5 is acked and"),
+        ({"ranges": ((3, 6), (9, 12)), "releases": ((9, 1),)}, "9 is acked and"),
+        ({"ranges": ((3, 6), (9, 12)), "releases": ((11, 1),)}, "11 is acked and"),
+    ],
+)
+def test_state_that_no_group_can_be_in_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(CorruptFile, match=message):
+        fmt.decode_snapshot(fmt.encode_snapshot(replace(SNAPSHOTS[EMPTY], **changes)))
+
+
+def test_last_state_that_a_group_can_be_in_is_read() -> None:
+    last = replace(
+        SNAPSHOTS[EMPTY],
+        ranges=((3, 6), (LAST - 2, LAST)),
+        inflight=((2, Inflight(1, 1)), (6, Inflight(1, 1))),
+        releases=((LAST, 1),),
+    )
+    for snapshot in (last, replace(SNAPSHOTS[EMPTY], acked_until=MAX_OFFSET)):
+        assert fmt.decode_snapshot(fmt.encode_snapshot(snapshot)) == snapshot
+
+
 # --- round trips and garbage ----------------------------------------------------------------------
 
 u32 = st.integers(0, U32_MAX)
@@ -320,7 +361,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         created_ts_ms=draw(u64),
         tp_hash=draw(u64),
         group_hash=draw(u64),
-        generation=draw(u64),
+        generation=draw(st.integers(0, MAX_GENERATION)),
         acked_until=acked_until,
         inflight=tuple(inflight),
         is_committed=is_committed,
@@ -328,6 +369,7 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         metadata=draw(st.none() | st.binary(max_size=300)) if is_committed else None,
         ranges=tuple(ranges),
         releases=tuple(releases),
+        delta_position=draw(u64),
     )
 
 

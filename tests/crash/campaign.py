@@ -1,31 +1,18 @@
-"""Stopping a log at every disk call and at every byte of its writes, and looking at what is left.
-
-The workload runs once on a disk that knows what is written and what is synced. Before each of its calls
-the campaign takes the disk as a crash at that moment would leave it, in several ways, and puts the copy
-through: reopen, check the promises, append, reopen, check again. Some of the reopenings are cut short by
-a second crash. Everything follows from the seed.
-"""
+"""The crash campaign of a log: what is left is reopened, held to its promises, appended to and reopened."""
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass, field
 from random import Random
 
 from barbicel.keratin import Ack, Log, LogSettings, NewRecord
+from tests.crash.crashing import CrashCampaign
 from tests.crash.promises import BrokenPromise, Promises
 from tests.support.fault_disk import FaultDisk
-from tests.support.faults import Call, PowerCut
 from tests.support.inodes import Fate
 
-__all__ = ["Campaign", "Crash"]
+__all__ = ["Campaign"]
 
 ROOT = "/log"
-TEARS_PER_CALL = 2
-SECOND_CRASH_SHARE = 0.2
-# Of the writes to a segment that are stopped at each of their bytes; the others at a few.
-EVERY_BYTE_SHARE = 0.25
-
 # Small enough that rolls, checkpoints, preallocation and index entries happen all the time.
 SETTINGS = LogSettings(
     segment_max_bytes=3000,
@@ -37,47 +24,25 @@ SETTINGS = LogSettings(
 )
 
 
-@dataclass(frozen=True)
-class Crash:
-    """One state that was looked at, to tell about it and to do it again."""
+class Campaign(CrashCampaign):
+    """Appends, rolls, checkpoints, trims and reopens a small log."""
 
-    seed: int
-    call: Call
-    fate: Fate
-    torn_append: int | None
+    every_byte_share = 0.25
+    few_places = 6
+    second_crash_calls = 25
 
-
-@dataclass
-class Campaign:
-    """Looks at `states` crash states of the workload that `seed` gives."""
-
-    seed: int
-    states: int
-    looked_at: int = 0
-    by_operation: dict[str, int] = field(default_factory=dict)
-    promises: Promises = field(default_factory=Promises)
-
-    def __post_init__(self) -> None:
-        # Two sources, so that what is looked at does not change what happens.
-        self._work = Random(self.seed)
-        self._fates = Random(self.seed + 1)
-        self._disk = FaultDisk()
-        self._now_ms = 1_000_000
+    def __init__(self, seed: int, states: int) -> None:
+        super().__init__(seed, states)
+        self.promises = Promises()
         self._log: Log | None = None
-
-    def run(self) -> None:
-        self._disk.observer = self._look
-        while self.looked_at < self.states:
-            if self._log is None:
-                self._log = self._open(self._disk)
-            self._step(self._log)
 
     # --- the workload -------------------------------------------------------------------------------
 
     def _open(self, disk: FaultDisk) -> Log:
         return Log.open(ROOT, disk=disk, settings=SETTINGS, clock=lambda: self._now_ms)
 
-    def _step(self, log: Log) -> None:
+    def _step(self) -> None:
+        log = self._log = self._log or self._open(self._disk)
         self._now_ms += self._work.randrange(50)
         step = self._work.choices(
             (self._append, self._roll, self._checkpoint, self._trim, self._reopen),
@@ -117,35 +82,14 @@ class Campaign:
 
     # --- the crashes --------------------------------------------------------------------------------
 
-    def _look(self, call: Call) -> None:
-        fates = [Fate.DROP, Fate.KEEP, *[Fate.TEAR] * TEARS_PER_CALL]
-        for fate in fates:
-            self._crash(Crash(self.seed, call, fate, None))
-        if call.operation == "write":
-            is_log = "/segments/" in call.path
-            step = 1 if is_log and self._fates.random() < EVERY_BYTE_SHARE else 1 + len(call.data) // 6
-            for count in range(1, len(call.data), step):
-                self._crash(Crash(self.seed, call, Fate.KEEP, count))
-                if count % 16 == 0:
-                    self._crash(Crash(self.seed, call, Fate.TEAR, count))
+    def _is_turn(self, path: str) -> bool:
+        return "/segments/" in path
 
-    def _crash(self, crash: Crash) -> None:
-        if self.looked_at >= self.states:
-            return
-        self.looked_at += 1
-        operation = crash.call.operation
-        self.by_operation[operation] = self.by_operation.get(operation, 0) + 1
-        left = self._disk.crash(crash.fate, self._fates, torn_append=crash.torn_append)
-        try:
-            self._examine(left, crash.fate)
-        except Exception as error:
-            raise BrokenPromise(f"state {self.looked_at}, {crash}: {error}") from error
+    def _reopen_all(self, disk: FaultDisk) -> None:
+        self._open(disk)
 
     def _examine(self, disk: FaultDisk, fate: Fate) -> None:
-        """Reopen, check, append, and once more."""
         promises = self.promises.copy()
-        if self._fates.random() < SECOND_CRASH_SHARE:
-            disk, fate = self._crash_again(disk, fate)
         log = self._open(disk)
         promises.check(log, fate)
         records = _records(self._fates, self._now_ms)
@@ -159,24 +103,6 @@ class Campaign:
         reopened = self._open(disk.crash(again, self._fates))
         promises.check(reopened, again)
         reopened.close()
-
-    def _crash_again(self, disk: FaultDisk, fate: Fate) -> tuple[FaultDisk, Fate]:
-        """Crash while the log is being recovered: nothing that the first crash left may be lost."""
-        calls_left = self._fates.randrange(1, 25)
-
-        def cut(_: Call) -> None:
-            nonlocal calls_left
-            calls_left -= 1
-            if not calls_left:
-                raise PowerCut
-
-        disk.observer = cut
-        with suppress(PowerCut):
-            self._open(disk)
-        disk.observer = None
-        second = self._fates.choice((Fate.DROP, Fate.KEEP, Fate.TEAR))
-        # What the first crash left counts as synced in its copy, so the first one's promise still holds.
-        return disk.crash(second, self._fates), fate
 
 
 def _records(random: Random, now_ms: int) -> list[NewRecord]:

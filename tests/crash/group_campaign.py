@@ -1,77 +1,45 @@
-"""Stopping a store of groups at every disk call and at every byte of its turns, and looking at what is left.
-
-As `campaign` does it for a log: the workload runs once on a disk that knows what is written and what is
-synced; before each of its calls a copy is taken as a crash at that moment would leave it, reopened, held
-to the promises, used, and crashed again. Everything follows from the seed.
-"""
+"""The crash campaign of a store of groups: what is left is reopened, held to its promises and used."""
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass, field
 from random import Random
 
 from barbicel.codecs.stroma_events import Event, Release
 from barbicel.codecs.stroma_format import NO_DEADLINE_MS
 from barbicel.codecs.stroma_snapshot import Inflight
 from barbicel.stroma import GroupKey, GroupStore, StoreSettings, SyncPolicy
+from tests.crash.crashing import CrashCampaign
 from tests.crash.promises import BrokenPromise
 from tests.stroma.builders import KEY, LONG_KEY, OFFSETS, OTHER, ROOT, random_event, view_on
 from tests.stroma.model import EMPTY, PlainGroup, PromisedGroup, View, view_of
 from tests.support.fault_disk import FaultDisk
-from tests.support.faults import Call, PowerCut
+from tests.support.faults import Call
 from tests.support.inodes import Fate
 
-__all__ = ["GroupCampaign", "GroupCrash"]
+__all__ = ["GroupCampaign"]
 
 KEYS = (KEY, OTHER, LONG_KEY, GroupKey("other_topic", 12, ""))
-TEARS_PER_CALL = 2
-SECOND_CRASH_SHARE = 0.2
-# Of the writes to a delta that are stopped at each of their bytes; the others at a few.
-EVERY_BYTE_SHARE = 0.1
 SYNC_INTERVAL_MS = 100
 
 
-@dataclass(frozen=True)
-class GroupCrash:
-    """One state that was looked at, to tell about it and to do it again."""
+class GroupCampaign(CrashCampaign):
+    """Records, commits, syncs, maintains, compacts, expires, clamps, deletes and reopens a few groups."""
 
-    seed: int
-    call: Call
-    fate: Fate
-    torn_append: int | None
+    every_byte_share = 0.1
+    few_places = 4
+    second_crash_calls = 20
 
-
-@dataclass
-class GroupCampaign:
-    """Looks at `states` crash states of the workload that `seed` gives."""
-
-    seed: int
-    states: int
-    looked_at: int = 0
-    by_operation: dict[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        # Two sources, so that what is looked at does not change what happens.
-        self._work = Random(self.seed)
-        self._fates = Random(self.seed + 1)
-        self._disk = FaultDisk()
-        self._now_ms = 1_000_000
+    def __init__(self, seed: int, states: int) -> None:
+        super().__init__(seed, states)
         self._policy = list(SyncPolicy)[self.seed % len(SyncPolicy)]
         self._promised = {key: PromisedGroup() for key in KEYS}
         # A crash while it is deleted may show it empty.
         self._deleting: GroupKey | None = None
         # What is being released because it has expired: a crash then may show any part of that.
         self._expiring: dict[GroupKey, list[tuple[int, Inflight]]] = {}
+        # A turn that ends while this group's snapshot is being written.
+        self._beside: tuple[GroupStore, GroupKey] | None = None
         self._store: GroupStore | None = None
-
-    def run(self) -> None:
-        self._disk.observer = self._look
-        while self.looked_at < self.states:
-            if self._store is None:
-                self._store = self._open(self._disk)
-                list(self._store.recover_deadlines())
-            self._step(self._store)
 
     # --- the workload -------------------------------------------------------------------------------
 
@@ -88,7 +56,10 @@ class GroupCampaign:
         )
         return GroupStore.open(ROOT, disk=disk, settings=settings, clock=lambda: self._now_ms)
 
-    def _step(self, store: GroupStore) -> None:
+    def _step(self) -> None:
+        if self._store is None:
+            self._store = self._open(self._disk)
+            list(self._store.recover_deadlines())
         self._now_ms += self._work.randrange(60)
         step = self._work.choices(
             (
@@ -103,7 +74,7 @@ class GroupCampaign:
             ),
             weights=(20, 4, 6, 2, 3, 2, 1, 1),
         )[0]
-        step(store)
+        step(self._store)
 
     def _record(self, key: GroupKey, events: list[Event]) -> None:
         for event in events:
@@ -146,8 +117,17 @@ class GroupCampaign:
 
     def _compact(self, store: GroupStore) -> None:
         key = self._work.choice(KEYS)
+        if self._work.random() < 0.5:
+            self._beside = store, key
         store.compact(key)
         self._promised[key].note_compacted()
+
+    def _turn_beside(self, store: GroupStore, key: GroupKey) -> None:
+        self._beside = None
+        events = _events(self._work, self._now_ms)
+        self._record(key, events)
+        store.record(key, events)
+        self._commit(store)
 
     def _expire(self, store: GroupStore) -> None:
         self._commit(store)
@@ -191,33 +171,20 @@ class GroupCampaign:
 
     # --- the crashes --------------------------------------------------------------------------------
 
-    def _look(self, call: Call) -> None:
-        for fate in (Fate.DROP, Fate.KEEP, *[Fate.TEAR] * TEARS_PER_CALL):
-            self._crash(GroupCrash(self.seed, call, fate, None))
-        if call.operation == "write":
-            is_turn = call.path.endswith(".delta")
-            step = 1 if is_turn and self._fates.random() < EVERY_BYTE_SHARE else 1 + len(call.data) // 4
-            for count in range(1, len(call.data), step):
-                self._crash(GroupCrash(self.seed, call, Fate.KEEP, count))
-                if count % 16 == 0:
-                    self._crash(GroupCrash(self.seed, call, Fate.TEAR, count))
+    def _is_turn(self, path: str) -> bool:
+        return path.endswith((".delta", ".delta.begun"))
 
-    def _crash(self, crash: GroupCrash) -> None:
-        if self.looked_at >= self.states:
-            return
-        self.looked_at += 1
-        operation = crash.call.operation
-        self.by_operation[operation] = self.by_operation.get(operation, 0) + 1
-        left = self._disk.crash(crash.fate, self._fates, torn_append=crash.torn_append)
-        try:
-            self._examine(left, crash.fate)
-        except Exception as error:
-            raise BrokenPromise(f"state {self.looked_at}, {crash}: {error}") from error
+    def _look(self, call: Call) -> None:
+        super()._look(call)
+        if call.operation == "fdatasync" and call.path.endswith(".snap.new") and self._beside is not None:
+            self._turn_beside(*self._beside)
+
+    def _reopen_all(self, disk: FaultDisk) -> None:
+        store = self._open(disk)
+        for key in self._fates.sample(KEYS, len(KEYS)):
+            store.state(key)
 
     def _examine(self, disk: FaultDisk, fate: Fate) -> None:
-        """Reopen, check, use, and once more."""
-        if self._fates.random() < SECOND_CRASH_SHARE:
-            disk = self._crash_again(disk)
         store = self._open(disk)
         found = {key: view_of(store.state(key)) for key in KEYS}
         for key, view in found.items():
@@ -237,24 +204,6 @@ class GroupCampaign:
             expected = model.view() if used == key else found[used]
             if view_on(again, used) != expected:
                 raise BrokenPromise(f"{used}: {view_on(again, used)} after the second crash, not {expected}")
-
-    def _crash_again(self, disk: FaultDisk) -> FaultDisk:
-        """Crash while groups are being loaded: nothing that the first crash left may be lost."""
-        calls_left = self._fates.randrange(1, 20)
-
-        def cut(_: Call) -> None:
-            nonlocal calls_left
-            calls_left -= 1
-            if not calls_left:
-                raise PowerCut
-
-        disk.observer = cut
-        with suppress(PowerCut):
-            store = self._open(disk)
-            for key in self._fates.sample(KEYS, len(KEYS)):
-                store.state(key)
-        disk.observer = None
-        return disk.crash(self._fates.choice(list(Fate)), self._fates)
 
     # --- the promises -------------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ __all__ = [
     "NOW_MS",
     "OFFSETS",
     "OTHER",
+    "PATIENCE_S",
     "ROOT",
     "SNAP",
     "Calls",
@@ -80,6 +81,7 @@ class SettingsChanges(TypedDict, total=False):
     compact_ratio: int
     compact_min_bytes: int
     max_open_groups: int
+    max_delta_bytes: int
     idle_ms: int
 
 
@@ -280,7 +282,8 @@ class Halt(OpenFiles):
 
     def __call__(self, call: Call) -> None:
         super().__call__(call)
-        if self._is_armed and call.operation == "fdatasync" and call.path.endswith(".delta"):
+        is_delta = call.path.endswith((".delta", ".delta.begun"))
+        if self._is_armed and call.operation == "fdatasync" and is_delta:
             self._is_armed = False
             self._arrived.set()
             assert self._may_go_on.wait(DEADLINE_S)

@@ -7,7 +7,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barbicel.codecs.stroma_events import Ack, BumpAckedUntil, Commit, Event, encode_event
+from barbicel.codecs.stroma_events import Ack, Commit, Event, encode_event
 from barbicel.stroma import GroupStore
 from barbicel.stroma.repair import rebuild_group, rebuilt_state
 from tests.stroma.builders import (
@@ -29,7 +29,7 @@ from tests.stroma.builders import (
     put_disk,
     view_on,
 )
-from tests.stroma.model import EMPTY, PlainGroup, View, applied, view_of
+from tests.stroma.model import PlainGroup, View, applied, view_of
 from tests.support.fault_disk import FaultDisk
 
 histories = st.lists(events, min_size=1, max_size=20)
@@ -107,7 +107,7 @@ class TestRebuild:
         disk = self.damaged(tuple(before), tuple(behind))
         self.check_unacked_stays(disk, start_offset, applied([*before, *behind]))
         rebuild_group(disk, plan_on(disk), start_offset, NOW_MS)
-        assert view_on(disk) == applied([BumpAckedUntil(start_offset), *behind])
+        assert view_on(disk) == applied([Commit(start_offset, None, None), *behind])
 
     @given(histories, histories, st.integers(0, 8))
     def test_nor_if_the_deltas_header_is_hurt(
@@ -131,9 +131,9 @@ class TestRebuild:
     def test_without_the_delta_everything_in_the_log_is_unacked(self) -> None:
         disk = self.damaged(HISTORY[:6], HISTORY[6:])
         plan = plan_on(disk)
-        assert view_of(rebuilt_state(plan, 4, use_delta=False)) == View(acked_until=4)
+        assert view_of(rebuilt_state(plan, 4, use_delta=False)) == View(acked_until=4, is_committed=True)
         rebuild_group(disk, plan, 4, NOW_MS, use_delta=False)
-        assert view_on(after_power_cut(disk)) == View(acked_until=4)
+        assert view_on(after_power_cut(disk)) == View(acked_until=4, is_committed=True)
 
     def test_the_evidence_is_kept_and_the_group_goes_on(self) -> None:
         disk = self.damaged(HISTORY[:6], HISTORY[6:])
@@ -152,7 +152,7 @@ class TestRebuild:
         old = disk.files()[DELTA]
         rebuild_group(disk, plan_on(disk), 0, NOW_MS, use_delta=False)
         disk.put(DELTA, old)
-        assert view_on(disk) == EMPTY
+        assert view_on(disk) == View(is_committed=True)
 
     @pytest.mark.parametrize("hurt", ["snapshot", "delta", "no snapshot"])
     def test_interrupted_anywhere_it_can_be_repeated(self, hurt: str) -> None:

@@ -62,7 +62,14 @@ class TestTheThread:
     def test_survives_an_error(self, compact_bytes: int) -> None:
         disk = FaultDisk()
         hurt = "group.delta" if compact_bytes else "group.snap.new"
-        store = open_store(disk, clock=wall_clock_ms, sync_interval_ms=20, compact_bytes=compact_bytes)
+        store = open_store(
+            disk,
+            clock=wall_clock_ms,
+            sync_interval_ms=20,
+            compact_bytes=compact_bytes,
+            compact_ratio=0,
+            compact_min_bytes=compact_bytes,
+        )
         with store, Flusher(store, 10):
             store.record(KEY, [Ack(0)])
             store.commit()
@@ -250,15 +257,15 @@ def test_a_write_just_before_a_sync_holds_up_no_other_group(monkeypatch: pytest.
     store.record(KEY, [Ack(0)])
     store.commit()
     clock.now_ms += 1000
-    plain = Group.sync
+    plain = Group.sync_data
 
-    def write_first(group: Group) -> None:
-        monkeypatch.setattr(Group, "sync", plain)
+    def write_first(group: Group) -> int | None:
+        monkeypatch.setattr(Group, "sync_data", plain)
         store.record(KEY, [Ack(1)])
         store.commit()
-        plain(group)
+        return plain(group)
 
-    monkeypatch.setattr(Group, "sync", write_first)
+    monkeypatch.setattr(Group, "sync_data", write_first)
     store.maintain()
     store.record(OTHER, [Ack(0)])
     store.commit()

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barbicel.codecs.keratin_record import Record
-from barbicel.codecs.stroma_events import Event, Release
+from barbicel.codecs.stroma_events import Event, MarkInflight, Release
+from barbicel.codecs.stroma_format import MAX_EPOCH
 from barbicel.codecs.stroma_snapshot import Inflight
-from barbicel.errors import DiskError, OffsetOutOfRange
+from barbicel.errors import CorruptLog, OffsetOutOfRange
 from barbicel.keratin import Ack, Log, LogSettings, NewRecord
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.recovery import plan_recovery
@@ -21,8 +22,8 @@ from barbicel.keratin.repair import apply_plan
 from barbicel.stroma import GroupKey, Storage
 from barbicel.stroma.storage import Available
 from barbicel.stroma.store import Expired
-from tests.stroma.builders import KEY, NOW_MS, OTHER, events, open_store
-from tests.stroma.model import PlainGroup
+from tests.stroma.builders import KEY, LONG_KEY, NOW_MS, OTHER, events, open_store
+from tests.stroma.model import PlainGroup, View, view_of
 from tests.support.fault_disk import Fate, FaultDisk
 
 # The offsets of the records are 0-2, 3, 4-7, 8, 9-13, 14.
@@ -201,6 +202,105 @@ def offset_of(record: Record | None) -> int | None:
     return None if record is None else record.offset
 
 
+class TestGivingBackAndCommitting:
+    def test_what_is_released_counts_and_what_is_cleared_does_not(self, shop: Shop) -> None:
+        storage = shop.storage
+        storage.mark_inflight(KEY, [3, 4, 5], LATER)
+        storage.release(KEY, [3, 9])
+        storage.clear_inflight(KEY, [4, 9])
+        state = shop.groups.state(KEY)
+        assert state.inflight == {5: Inflight(LATER, 1)}
+        assert state.releases == {3: 1}
+        assert [state.next_epoch(offset) for offset in (3, 4, 5)] == [2, 1, 2]
+        assert storage.commit() == {}
+
+    def test_a_committed_position_is_kafkas(self, shop: Shop) -> None:
+        storage = shop.storage
+        storage.ack(KEY, [0, 1, 7])
+        storage.commit_position(KEY, 9, 4, b"node-7")
+        state = shop.groups.state(KEY)
+        assert (state.acked_until, state.leader_epoch, state.metadata) == (9, 4, b"node-7")
+        storage.commit_position(KEY, 2)
+        assert (state.acked_until, state.is_committed, state.leader_epoch, state.metadata) == (
+            2,
+            True,
+            None,
+            None,
+        )
+        storage.commit_position(KEY, END + 100)  # as Kafka allows
+        assert storage.lag(KEY) == 0
+        storage.reset(KEY)
+        assert (state.acked_until, state.is_committed) == (0, False)
+
+    def test_a_delivery_count_stops_at_the_last_number(self, shop: Shop) -> None:
+        shop.groups.record(KEY, [MarkInflight(5, LATER, MAX_EPOCH)])
+        shop.storage.mark_inflight(KEY, [5], LATER)
+        assert shop.groups.state(KEY).inflight == {5: Inflight(LATER, MAX_EPOCH)}
+
+    def test_nothing_beyond_the_logs_end_is_acked_or_handed_out(self, shop: Shop) -> None:
+        """The message that comes there would never be delivered."""
+        for use in (shop.storage.ack, shop.storage.mark_inflight):
+            for offset in (END, END + 5):
+                with pytest.raises(OffsetOutOfRange, match=f"offset {offset} is outside"):
+                    use(KEY, [3, offset])
+        assert view_of(shop.groups.state(KEY)) == View()
+        shop.storage.append_batch("topic", 0, [NewRecord(b"more")])
+        assert END in offsets_of(shop.storage.fetch_available(KEY, END, 9))
+        shop.storage.ack(KEY, [END])
+
+    def test_asking_for_the_lag_changes_nothing(self, shop: Shop) -> None:
+        shop.log("topic", 0).truncate_before(6)
+        before = shop.disk.files()
+        assert shop.storage.lag(KEY) == END - 6
+        assert shop.storage.commit() == {}
+        assert not shop.groups.exists(KEY)
+        assert shop.disk.files() == before
+        shop.storage.ack(KEY, [0, 2, 7, 8])
+        assert shop.storage.lag(KEY) == END - 6 - 2
+
+
+class TestRecordsThatCannotBeHad:
+    """A flipped bit in record 4 to 7, which nobody has repaired yet."""
+
+    @pytest.fixture
+    def shop(self) -> Shop:
+        shop = Shop()
+        position = shop.log("topic", 0).fetch(4).position
+        shop.log("topic", 0).roll()
+        path = "/logs/topic-0/segments/00000000000000000000.log"
+        data = bytearray(shop.disk.files()[path])
+        data[position + 40] ^= 0xFF
+        shop.disk.put(path, bytes(data))
+        return shop
+
+    def test_what_lies_before_the_damage_is_handed_out(self, shop: Shop) -> None:
+        assert offsets_of(shop.storage.fetch_available(KEY, 0, 100)) == [0, 1, 2, 3]
+        with pytest.raises(CorruptLog, match="offsets 4 to 7"):
+            shop.storage.fetch_available(KEY, 4, 100)
+        shop.storage.ack(KEY, [4, 5, 6, 7])
+        assert offsets_of(shop.storage.fetch_available(KEY, 0, 100))[-1] == 14
+
+    def test_what_has_expired_is_told_whole(self, shop: Shop) -> None:
+        gone = GroupKey("gone", 0, "group")
+        shop.storage.mark_inflight(KEY, [1, 5, 8], LATER)
+        shop.groups.record(gone, [MarkInflight(0, LATER - 1, 1)])
+        shop.storage.commit()
+
+        def logs(topic: str, partition: int) -> Log:
+            if topic == "gone":
+                raise KeyError(topic)
+            return shop.log(topic, partition)
+
+        found = Storage(logs, shop.groups).list_expired(LATER)
+        told = {item.expired.offset: (offset_of(item.record), type(item.error)) for item in found}
+        assert told == {
+            0: (None, KeyError),
+            1: (0, type(None)),
+            5: (None, CorruptLog),
+            8: (8, type(None)),
+        }
+
+
 class TestGroupsAndPartitions:
     def test_two_groups_of_one_log_know_nothing_of_each_other(self, shop: Shop) -> None:
         shop.storage.ack(KEY, range(10))
@@ -219,11 +319,13 @@ class TestGroupsAndPartitions:
         with pytest.raises(OffsetOutOfRange):
             shop.storage.fetch_by_offset("topic", 1, 1)
 
-    def test_a_write_that_fails_is_raised(self, shop: Shop) -> None:
-        shop.storage.ack(KEY, [0])
-        shop.disk.fail("write", errno.EIO, path_contains=".delta")
-        with pytest.raises(DiskError, match="write failed"):
-            shop.storage.commit()
+    def test_writes_that_fail_are_told_with_their_groups(self, shop: Shop) -> None:
+        for key in (KEY, OTHER, LONG_KEY):
+            shop.storage.commit_position(key, 1)
+        shop.disk.fail("write", errno.EIO, path_contains=".delta", times=2)
+        failures = shop.storage.commit()
+        assert list(failures) == [KEY, OTHER]
+        assert all("write failed" in str(error) for error in failures.values())
         assert offsets_of(shop.storage.fetch_available(KEY, 0, 1)) == [0]
 
 

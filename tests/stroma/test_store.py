@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from random import Random
 
 import pytest
 
 from barbicel.codecs.stroma_events import Ack, BumpAckedUntil, Commit, Event, MarkInflight
-from barbicel.errors import LogLocked
+from barbicel.errors import LogClosed, LogLocked
 from barbicel.stroma import GroupKey, GroupStore, SyncPolicy
 from tests.keratin.builders import ManualClock
 from tests.stroma.builders import (
@@ -246,10 +248,47 @@ class TestWhenItIsDurable:
         assert view_on(disk) == View(acked_until=151)
 
 
+USES: list[Callable[[GroupStore], object]] = [
+    lambda store: store.state(KEY),
+    lambda store: store.available(KEY, 0, 1, 1),
+    lambda store: store.lag(KEY, 1),
+    lambda store: store.exists(KEY),
+    lambda store: store.groups(),
+    lambda store: store.delete(KEY),
+    lambda store: store.clamp("topic", 0, 1),
+    lambda store: store.record(KEY, [Ack(1)]),
+    lambda store: store.commit(),
+    lambda store: store.sync([KEY]),
+    lambda store: store.pop_expired(NOW_MS),
+    lambda store: list(store.recover_deadlines()),
+    lambda store: store.maintain(),
+    lambda store: store.compact(KEY),
+]
+
+
 class TestOneOwner:
+    def test_a_forked_child_is_refused_and_changes_nothing(
+        self, disk: FaultDisk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store = open_store(disk)
+        store.record(KEY, [Ack(1)])
+        parent = os.getpid()
+        monkeypatch.setattr(os, "getpid", lambda: parent + 1)
+        calls = Calls(disk)
+        for use in USES:
+            with pytest.raises(LogClosed, match=f"opened by process {parent}, which forked this one"):
+                use(store)
+        store.close()
+        assert calls.take() == []
+        monkeypatch.undo()
+        with pytest.raises(LogLocked):
+            open_store(disk)
+        store.close()
+        assert view_on(after_power_cut(disk)).acked_until == 2
+
     def test_a_second_opener_is_refused(self, disk: FaultDisk) -> None:
         store = open_store(disk)
-        with pytest.raises(LogLocked, match="already open by process"):
+        with pytest.raises(LogLocked, match="already open by process .* a directory of groups"):
             open_store(disk)
         store.close()
         open_store(disk).close()
@@ -260,9 +299,9 @@ class TestOneOwner:
         closed.close()
         with open_store(disk):
             calls = Calls(disk)
-            with pytest.raises(Exception, match="closed"):
-                closed.record(KEY, [Ack(1)])
-            closed.maintain()
+            for use in USES:
+                with pytest.raises(LogClosed, match="closed"):
+                    use(closed)
             assert calls.take() == []
 
 

@@ -1,0 +1,1 @@
+"""The benchmarks run, whatever their figures are."""

@@ -1,0 +1,98 @@
+"""The clients of the Kafka benchmark do what they are timed for, and its rows come out as promised."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.kafka import scale
+from bench.kafka.clients import follow, run_client
+from bench.kafka.driver import Job
+from bench.kafka.java_tools import parse_consumed, parse_produced
+from bench.kafka.servers import WRITE, GatewayUnderTest, Server, processor_seconds, running_servers
+from bench.kafka.throughput import measure_throughput
+from bench.report import Measurement, write_json
+from tests.rig.skipping import skip_without_rig
+
+MESSAGES = 50
+
+PRODUCED = """\
+5001 records sent, 1000.2 records/sec (0.95 MB/sec), 1.8 ms avg latency, 30.0 ms max latency.
+60000 records sent, 20054.146195 records/sec (19.13 MB/sec), 1361.95 ms avg latency, 2030.00 ms max latency,\
+ 1530 ms 50th, 1738 ms 95th, 1956 ms 99th, 2025 ms 99.9th.
+"""
+CONSUMED = """\
+start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms,\
+ fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec
+2026-11-16 07:28:27:479, 2026-11-16 07:28:30:598, 381.4697, 122.3051, 40000, 12824.6233, 707, 2412, 158.1549,\
+ 16583.7479
+"""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    with running_servers(tmp_path, (WRITE,)) as servers:
+        yield servers[WRITE]
+
+
+def test_the_clients_do_their_jobs(server: Server) -> None:
+    job = Job("produce", server.bootstrap, "topic", MESSAGES, 100)
+    assert run_client(job).seconds > 0
+    singly = run_client(replace(job, do="produce_singly"))
+    assert len(singly.each_ms) == MESSAGES
+    assert follow(job).seconds > 0
+    before = server.pid
+    server.restart()
+    assert server.pid != before
+    # 50 of each of the three, less the one that starts the clock.
+    assert run_client(replace(job, do="consume", messages=3 * MESSAGES - 1)).seconds > 0
+    assert 0 < processor_seconds(server.pid) < 60
+
+
+def test_a_client_that_fails_is_told(server: Server) -> None:
+    with pytest.raises(RuntimeError, match="a client has failed"):
+        run_client(Job("juggle", server.bootstrap, "topic", 1, 1))
+
+
+def test_the_peak_of_a_gateway_outlives_its_process(server: Server) -> None:
+    assert isinstance(server, GatewayUnderTest)
+    peak = server.peak_bytes()
+    assert peak > 10 << 20
+    server.restart()
+    assert server.peak_bytes() >= peak
+
+
+def test_what_the_java_tools_print_is_understood() -> None:
+    assert parse_produced(PRODUCED) == (60_000, 20_054.146195)
+    assert parse_consumed(CONSUMED) == (40_000, 16_583.7479)
+
+
+def test_side_by_side_with_a_real_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(scale.VARIABLE, "tiny")
+    with skip_without_rig():
+        rows = measure_throughput(str(tmp_path))
+    compared = {row.name: str(row.target) for row in rows if row.target is not None}
+    assert compared == {
+        "produce 1 KB, write": ">= 1",
+        "produce 1 KB, fsync": ">= 0.6",
+        "consume 1 KB, caught up, write": ">= 1",
+        "consume 1 KB, from the log, write": ">= 1",
+        "memory, write": "<= 0.25",
+        "memory, fsync": "<= 0.25",
+    }
+    assert {row.name for row in rows} > {
+        f"latency p{n}, {name}" for n in (50, 99) for name in ("write", "fsync")
+    }
+    check_rows(rows, tmp_path / "kafka.json")
+
+
+def check_rows(rows: list[Measurement], path: Path) -> None:
+    write_json(path, rows)
+    for row in json.loads(path.read_text(encoding="utf-8")):
+        assert row["value"] > 0
+        assert row["ratio"] is None or row["against"].startswith("Kafka, no fsync: ")
+        assert (row["ok"] is None) == (row["target"] is None)
