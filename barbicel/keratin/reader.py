@@ -69,20 +69,27 @@ class Reader:
             raise self._out_of_range(from_offset, view)
         if max_records is not None and max_records <= 0:
             return iter(())
-        return _limited(self._scan(from_offset, view.end_offset), max_bytes, max_records)
+        return _limited(self._scan(from_offset, view.end_offset, max_bytes), max_bytes, max_records)
 
-    def _scan(self, offset: int, end_offset: int) -> Iterator[Record]:
+    def _scan(self, offset: int, end_offset: int, max_bytes: int | None) -> Iterator[Record]:
+        """At least as far as the bytes go; what lies behind them is not read for nothing."""
         while offset < end_offset:
             view = self._view()
             if offset < view.start_offset:  # retention was faster
                 raise self._out_of_range(offset, view)
             stretch = view.stretch_at(offset)
             with self.open(stretch, offset) as handle:
-                for record in self.records(handle, stretch, offset):
+                reached = offset
+                for record in self.records(handle, stretch, offset, max_bytes):
                     if record.offset >= end_offset:
                         return
+                    reached = record.end_offset
                     if not record.lost:
                         yield record
+                        if max_bytes is not None:
+                            max_bytes = max(0, max_bytes - record.size)
+            if reached < stretch.end_offset or max_bytes == 0:
+                return
             offset = stretch.end_offset
 
     @contextmanager
@@ -108,22 +115,28 @@ class Reader:
         finally:
             self._handles.release(handle)
 
-    def records(self, handle: SegmentHandle, stretch: Stretch, offset: int) -> Iterator[Record]:
+    def records(
+        self, handle: SegmentHandle, stretch: Stretch, offset: int, max_bytes: int | None = None
+    ) -> Iterator[Record]:
         """The records of a stretch from the one that contains the offset on, those of a loss included.
 
-        Damage before that record does not matter; at damage behind it CorruptLog is raised.
+        Damage before that record does not matter; at damage behind it CorruptLog is raised. It may end early
+        when so many bytes were read, but not before the first record.
         """
         found = self._seek(handle, stretch, offset)
         next_offset, position = found.hit if found else self._sure_start(handle, stretch, offset)
+        # The limit is for what is handed out, and means something only where nothing is passed over first.
+        limit = max_bytes if found else None
         while next_offset < stretch.end_offset:
-            walk = Walk(handle.file, position, stretch.end_position, next_offset)
+            walk = Walk(handle.file, position, stretch.end_position, next_offset, limit)
             for record in walk:
                 if record.end_offset > offset:
                     offset = record.end_offset
                     yield record
-            if walk.next_offset >= stretch.end_offset:
+            if walk.next_offset >= stretch.end_offset or walk.is_spent:
                 return
             next_offset, position = self._past_damage(handle, stretch, walk, offset)
+            limit = None
 
     def _past_damage(self, handle: SegmentHandle, stretch: Stretch, walk: Walk, offset: int) -> IndexHit:
         """Where sound records go on, if the wanted offset is not among those lost in between."""

@@ -68,13 +68,27 @@ class Walk:
 
     While it runs and after it has ended, `position` is the first byte behind the last record and
     `next_offset` what belongs there; `problem` says why there is no record, None if `end` was reached.
+    With `max_bytes` it may end before a record that would go beyond them, and `is_spent` then.
     """
 
-    __slots__ = ("_buffers", "_end", "_file", "next_offset", "position", "problem")
+    __slots__ = (
+        "_buffers",
+        "_end",
+        "_file",
+        "_max_bytes",
+        "is_spent",
+        "next_offset",
+        "position",
+        "problem",
+    )
 
-    def __init__(self, file: File, position: int, end: int, next_offset: int) -> None:
+    def __init__(
+        self, file: File, position: int, end: int, next_offset: int, max_bytes: int | None = None
+    ) -> None:
         self._file = file
         self._end = end
+        self._max_bytes = max_bytes
+        self.is_spent = False
         self._buffers = ReadBuffers()
         self.position = position
         self.next_offset = next_offset
@@ -82,6 +96,12 @@ class Walk:
 
     def __iter__(self) -> Iterator[Record]:
         want = FIRST_CHUNK_BYTES
+        enough: int | None = None
+        if self._max_bytes is not None:
+            # All of it in one read, if it is not too much: whoever says how much is wanted wants it all.
+            want = min(max(self._max_bytes, RECORD_OVERHEAD_BYTES), 2 * CHUNK_BYTES)
+            enough = self.position + self._max_bytes
+        first_position = self.position
         while self.position < self._end:
             chunk_start = self.position
             wanted = min(want, self._end - chunk_start)
@@ -103,6 +123,9 @@ class Walk:
                 return
             if needed > self._end - self.position > 0:
                 self.problem = f"the record needs {needed} bytes and {self._end - self.position} are left"
+                return
+            if enough is not None and self.position > first_position and self.position + needed > enough:
+                self.is_spent = True
                 return
             if needed > LARGE_RECORD_BYTES and not is_sound(self._file, self.position, needed):
                 self.problem = CRC_PROBLEM

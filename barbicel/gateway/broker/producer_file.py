@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from barbicel.codecs.kafka.record_batch import BadBatch, decode_header
 from barbicel.codecs.producer_snapshot import ProducerSnapshot, decode_producers, encode_producers
-from barbicel.disk import Disk, read_file, replace_file
-from barbicel.errors import CorruptFile, CorruptLog
+from barbicel.disk import Disk, parent, read_file, replace_file
+from barbicel.errors import CorruptFile, CorruptLog, DiskError
 from barbicel.gateway.broker.producers import ProducerStates
 from barbicel.keratin import Log
 
@@ -46,9 +46,17 @@ class ProducerFile:
             states = ProducerStates.restored(snapshot, log_start=log.start_offset, log_end=log.end_offset)
         is_unusable = snapshot is not None and snapshot.end_offset > log.end_offset
         learned_bytes = self._learn(log, states, clock)
+        if not log.is_writable:
+            return states
+        if is_unusable:
+            self._disk.unlink(self.path)  # which a full disk allows too
+            self._disk.sync_directory(parent(self.path))
         # Or a server that is killed again and again would read more at every start.
-        if is_unusable or (learned_bytes > WORTH_A_SNAPSHOT_BYTES and log.is_writable):
-            self.write(states.snapshot())
+        if is_unusable or learned_bytes > WORTH_A_SNAPSHOT_BYTES:
+            try:
+                self.write(states.snapshot())
+            except DiskError as error:
+                _log.warning("%s; the next start learns the producers from the log again", error)
         return states
 
     def _read(self) -> ProducerSnapshot | None:

@@ -135,7 +135,7 @@ class Topics:
             _log.warning("%s does not belong to any topic and is left alone", path)
         for deleted in self._catalogue.deleted:
             if self._catalogue.by_name(deleted.name) is None:
-                self._consumption.topic_deleted(deleted.name)
+                self._forget_consumption(deleted.name)
             self._catalogue.remove_deleted(deleted)
         with ThreadPoolExecutor(OPENING_THREADS, thread_name_prefix="opening") as threads:
             for opened in threads.map(self._open, list(self._catalogue)):
@@ -212,6 +212,13 @@ class Topics:
         self._by_id[opened.id_bytes] = opened
         return opened
 
+    def _forget_consumption(self, name: str) -> None:
+        """What cannot be forgotten does no harm: a new topic's groups are set back to its empty log's end."""
+        try:
+            self._consumption.topic_deleted(name)
+        except BarbicelError as error:
+            _log.error("a group's position in the deleted topic %s is left: %s", name, error)
+
     def _hide(self, name: str) -> OpenTopic | None:
         opened = self._by_name.pop(name, None)
         if opened is not None:
@@ -246,7 +253,7 @@ class Topics:
             held = self._held.pop(name, None)
             if held is not None:
                 _close(held.partitions, keep_producers=False)
-            self._consumption.topic_deleted(name)
+            self._forget_consumption(name)
             return deleted
 
         def show_again(failure: Failure) -> Failure:

@@ -246,21 +246,30 @@ class KafkaConnection(Protocol):
 
     # --- back-pressure ------------------------------------------------------------------------------
 
-    def _may_serve(self) -> bool:
-        slots = self._slots
+    def _has_room(self) -> bool:
         return not (
             self._is_lost
             or self._is_unread
             or self._is_draining
-            or len(slots) >= MAX_REQUESTS_UNDER_WAY
+            or len(self._slots) >= MAX_REQUESTS_UNDER_WAY
             or self._bytes_under_way >= MAX_BYTES_UNDER_WAY
-            or (slots and slots[-1].api.is_alone)
         )
+
+    def _is_behind_one_alone(self) -> bool:
+        return bool(self._slots) and self._slots[-1].api.is_alone
+
+    def _may_serve(self) -> bool:
+        return self._has_room() and not self._is_behind_one_alone()
+
+    def _may_read(self) -> bool:
+        """Behind a fetch clients rarely send anything, so reading is not stopped before they do."""
+        is_kept_back = self._is_behind_one_alone() and self._frames.is_within_a_frame
+        return self._has_room() and not is_kept_back and self._server.may_read(self)
 
     def _read_or_pause(self) -> None:
         if self._is_lost:
             return
-        may_read = self._may_serve() and self._server.may_read(self)
+        may_read = self._may_read()
         if may_read and not self._is_reading:
             self._is_reading = True
             self.active_at_s = self.frame_since_s = self._server.seconds()

@@ -17,6 +17,8 @@ LENGTH = struct.Struct(">i")
 API_KEY = struct.Struct(">h")
 # Of a request: api_key, api_version, correlation_id.
 SMALLEST_FRAME_BYTES = 8
+# A part of a frame that is worth keeping as it arrived.
+LARGE_PART_BYTES = 16 << 10
 
 TLS = "a TLS client, on a port without TLS"
 HTTP = "an HTTP client"
@@ -50,17 +52,19 @@ class FrameReader:
         self._limit_of = limit_of
         self._data = b""
         self._position = 0
-        self._frame: bytearray | None = None
+        # Of the frame whose rest has not arrived: what is here of it, joined once when it is whole.
+        self._parts: list[bytearray | memoryview] | None = None
+        self._arrived_bytes = 0
         self._wanted_bytes = 0
 
     @property
     def is_within_a_frame(self) -> bool:
-        return self._frame is not None or self._position < len(self._data)
+        return self._parts is not None or self._position < len(self._data)
 
     @property
     def wanted_bytes(self) -> int:
         """How long the frame is whose rest has not arrived; 0 if that is not known yet."""
-        return 0 if self._frame is None else self._wanted_bytes
+        return 0 if self._parts is None else self._wanted_bytes
 
     def feed(self, data: bytes) -> None:
         self._data = self._data[self._position :] + data if self._position < len(self._data) else data
@@ -68,22 +72,27 @@ class FrameReader:
 
     def next_frame(self) -> bytearray | None:
         """None: more must arrive first. Raises BadFrame, the first time and whenever it is asked again."""
-        frame = self._frame
-        if frame is None:
+        parts = self._parts
+        if parts is None:
             if len(self._data) - self._position < LENGTH.size:
                 return None
             self._wanted_bytes = self._check_length()
-            frame = self._frame = bytearray()
+            parts, self._arrived_bytes = [], 0
+            self._parts = parts
             self._position += LENGTH.size
-        end = min(len(self._data), self._position + self._wanted_bytes - len(frame))
-        frame += memoryview(self._data)[self._position : end]
+        end = min(len(self._data), self._position + self._wanted_bytes - self._arrived_bytes)
+        _put(parts, memoryview(self._data)[self._position : end])
+        self._arrived_bytes += end - self._position
         self._position = end
-        if len(frame) >= API_KEY.size:
-            self._check_limit(frame)
-        if len(frame) < self._wanted_bytes:
+        if self._arrived_bytes >= API_KEY.size:
+            self._check_limit(parts[0])
+        if self._arrived_bytes < self._wanted_bytes:
             return None
-        self._frame = None
-        return frame
+        self._parts = None
+        first = parts[0]
+        if len(parts) > 1:
+            return bytearray().join(parts)
+        return first if isinstance(first, bytearray) else bytearray(first)
 
     def _check_length(self) -> int:
         (length,) = LENGTH.unpack_from(self._data, self._position)
@@ -97,10 +106,20 @@ class FrameReader:
             " (socket.request.max.bytes)"
         )
 
-    def _check_limit(self, frame: bytearray) -> None:
-        (api_key,) = API_KEY.unpack_from(frame)
+    def _check_limit(self, start: bytearray | memoryview) -> None:
+        (api_key,) = API_KEY.unpack_from(start)
         limit = self._limit_of(api_key)
         if self._wanted_bytes > limit:
             raise BadFrame(
                 f"a request of API key {api_key} with {self._wanted_bytes} bytes; allowed are {limit}"
             )
+
+
+def _put(parts: list[bytearray | memoryview], part: memoryview) -> None:
+    """Small parts are put together: whoever sends single bytes must not cost an object for each."""
+    if len(part) >= LARGE_PART_BYTES and (not parts or len(parts[0]) >= API_KEY.size):
+        parts.append(part)
+    elif parts and isinstance(parts[-1], bytearray):
+        parts[-1] += part
+    else:
+        parts.append(bytearray(part))

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from barbicel.errors import DiskError
+from barbicel.errors import BarbicelError, DiskError
+from barbicel.gateway.broker.consumption import Position
 from barbicel.gateway.broker.topic_errors import TopicExists, UnknownTopic
 from barbicel.keratin import Log
 from tests.gateway.kafka.in_memory import Gateway, batch, in_memory_gateway
@@ -141,3 +142,25 @@ def test_one_log_that_cannot_be_closed_keeps_none_of_the_others_open() -> None:
     assert not any(partition.is_writable for topic in topics for partition in topic.partitions)
     with in_memory_gateway("/data", disk) as gateway:
         assert len(gateway.broker.topics) == 2
+
+
+def test_positions_that_cannot_be_forgotten_do_not_keep_a_topic(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A new topic of that name begins with an empty log, which sets its groups back."""
+    topics, offsets = gateway.broker.topics, gateway.broker.offsets
+    gateway.create()
+    client = gateway.connect()
+    assert only(produced(client.ask(produce(batch(b"a", b"b")), 9))).error_code == 0
+    gateway.reactor.result(offsets.commit("g", [Position(("t", 0), 2, None, None)]))
+
+    def refuse(topic: str) -> None:
+        raise BarbicelError(f"a group of {topic} is damaged")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(offsets, "topic_deleted", refuse)
+        gateway.reactor.result(topics.delete("t"))
+    assert "a group of t is damaged" in caplog.text
+    gateway.create()
+    committed = gateway.reactor.result(offsets.fetch("g", None))
+    assert committed[("t", 0)].offset == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from collections.abc import Iterable
 
 import pytest
@@ -96,7 +97,41 @@ def test_an_api_has_a_limit_of_its_own_known_from_its_first_two_bytes(cut: int) 
 
 def test_a_length_alone_takes_no_memory() -> None:
     frames = FrameReader(2**31 - 1, lambda key: 2**31 - 1)
-    frames.feed(struct.pack(">ih", 2**31 - 1, 0))
-    assert frames.next_frame() is None
-    assert frames._frame is not None
-    assert len(frames._frame) == 2
+    tracemalloc.start()
+    try:
+        frames.feed(struct.pack(">ih", 2**31 - 1, 0))
+        assert frames.next_frame() is None
+        assert tracemalloc.get_traced_memory()[1] < 10_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_single_bytes_cost_no_object_each() -> None:
+    frames = FrameReader(1 << 20, lambda key: 1 << 20)
+    frames.feed(struct.pack(">i", 50_000))
+    tracemalloc.start()
+    try:
+        for number in range(50_000):
+            assert frames.next_frame() is None
+            frames.feed(bytes([number % 7]))
+        assert tracemalloc.get_traced_memory()[1] < 200_000
+    finally:
+        tracemalloc.stop()
+    frame = frames.next_frame()
+    assert frame is not None
+    assert frame == bytes(number % 7 for number in range(50_000))
+
+
+@pytest.mark.parametrize("sizes", [(1, 40_000, 40_000), (20_000, 1, 70_000), (90_000,), (1, 1, 1, 89_997)])
+def test_large_and_small_parts_make_one_frame(sizes: tuple[int, ...]) -> None:
+    whole = bytes(number % 251 for number in range(sum(sizes)))
+    frames = FrameReader(1 << 20, lambda key: 1 << 20)
+    frames.feed(struct.pack(">i", len(whole)))
+    position = 0
+    for size in sizes:
+        assert frames.next_frame() is None
+        frames.feed(whole[position : position + size])
+        position += size
+    frame = frames.next_frame()
+    assert isinstance(frame, bytearray)
+    assert frame == whole
