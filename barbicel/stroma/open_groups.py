@@ -33,8 +33,7 @@ from barbicel.stroma.turn import Turn
 
 __all__ = ["OpenGroups"]
 
-# A store that is full lets go of this share of its groups at once.
-EVICTED_SHARE = 16
+EVICTED_SHARE = 16  # a store that is full lets go of this part of its groups at once
 
 
 class OpenGroups:

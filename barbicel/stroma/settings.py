@@ -26,7 +26,7 @@ class StoreSettings:
     compact_ratio: int = 4
     compact_min_bytes: int = 256 << 10
     # Beyond this a turn waits for the snapshot. Without maintenance nobody else makes one.
-    max_delta_bytes: int = 256 << 20
+    max_delta_bytes: int = 64 << 20
     # Groups that stay in memory with an open file; the least recently used ones go first.
     max_open_groups: int = 1000
     # A group that nobody used for this long goes back to its files.
