@@ -3,10 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Two at a time: many tests wait for servers and disks. A file's tests share what they start.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 # Crash states that `make crash` looks at.
 STATES ?= 1000000
 # How long `make chaos` kills and checks.
-SECONDS ?= 300
+CHAOS_SECONDS ?= 300
 # Which benchmark to run; empty runs all of them.
 PART ?=
 
@@ -22,13 +24,13 @@ serve: $(READY)
 	$(BIN)/barbicel serve
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 bench: $(READY)
 	$(BIN)/python -m bench $(PART)
@@ -37,7 +39,7 @@ crash: $(READY)
 	$(BIN)/python -m tests.crash $(STATES)
 
 chaos: $(READY)
-	$(BIN)/python -m tests.chaos $(SECONDS)
+	$(BIN)/python -m tests.chaos $(CHAOS_SECONDS)
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/out

@@ -32,6 +32,8 @@ ANSWER_S = 30
 POLL_S = 0.1
 POLL_RECORDS = 500
 NO_OFFSET = -1
+# Gateways are killed here on purpose: lost connections are not worth a line.
+QUIET = 2
 
 
 class _Producer:
@@ -166,6 +168,7 @@ class ConfluentClient:
     def producer(self, bootstrap: str, options: ProducerOptions = ProducerOptions()) -> Iterator[_Producer]:  # noqa: B008 - it is frozen
         settings = {
             "bootstrap.servers": bootstrap,
+            "log_level": QUIET,
             "compression.type": options.codec,
             "acks": options.acks,
             "enable.idempotence": options.idempotent,
@@ -178,6 +181,7 @@ class ConfluentClient:
     def consumer(self, bootstrap: str, group: str | None = None) -> Iterator[_Consumer]:
         settings = {
             "bootstrap.servers": bootstrap,
+            "log_level": QUIET,
             # It wants a name even where there is no group.
             "group.id": group or "no-group",
             "enable.auto.commit": False,
@@ -192,7 +196,7 @@ class ConfluentClient:
 
     @contextmanager
     def admin(self, bootstrap: str) -> Iterator[_Admin]:
-        yield _Admin(AdminClient({"bootstrap.servers": bootstrap}))
+        yield _Admin(AdminClient({"bootstrap.servers": bootstrap, "log_level": QUIET}))
 
 
 def _stored(message: Message) -> StoredRecord:
