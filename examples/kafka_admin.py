@@ -61,4 +61,4 @@ def groups(admin: KafkaAdminClient) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*(sys.argv[1:] or ["127.0.0.1:9092"]))

@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaConsumer
 TOPIC, GROUP = "orders", "billing-aiokafka"
 
 
-async def main(bootstrap: str, count: int) -> None:
+async def main(bootstrap: str, count: int = 10) -> None:
     consumer = AIOKafkaConsumer(
         TOPIC,
         bootstrap_servers=bootstrap,
@@ -36,4 +36,4 @@ async def main(bootstrap: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(main(*(sys.argv[1:2] or ["127.0.0.1:9092"]), *map(int, sys.argv[2:])))

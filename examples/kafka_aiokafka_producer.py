@@ -33,4 +33,4 @@ async def main(bootstrap: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(*(sys.argv[1:] or ["127.0.0.1:9092"])))

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer
 TOPIC, GROUP = "orders", "billing-confluent"
 
 
-def main(bootstrap: str, count: int) -> None:
+def main(bootstrap: str, count: int = 10) -> None:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -41,4 +41,4 @@ def main(bootstrap: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(*(sys.argv[1:2] or ["127.0.0.1:9092"]), *map(int, sys.argv[2:]))

@@ -87,4 +87,4 @@ def main(bootstrap: str) -> None:
 
 
 if __name__ == "__main__":
-    work(*sys.argv[1:]) if len(sys.argv) > 2 else main(sys.argv[1])
+    work(*sys.argv[1:]) if len(sys.argv) > 2 else main(*(sys.argv[1:] or ["127.0.0.1:9092"]))

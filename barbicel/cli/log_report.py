@@ -251,6 +251,11 @@ def verdict_text(findings: Findings) -> str:
     if findings.verdict is Verdict.RECOVERABLE:
         if findings.holder is not None:
             return "No offset is lost. This is usual while a log is in use."
+        if any(segment.torn is not None and segment.torn.whole_records for segment in findings.plan.segments):
+            return (
+                "Opening the log for writing cuts whole records off with what is torn, and keeps them aside:"
+                " they were not known to be synced."
+            )
         return "No offset is lost. Opening the log for writing does what is to be done by itself."
     if findings.plan.apart:
         return (

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -22,7 +22,7 @@ from twisted.internet.defer import Deferred, fail
 from barbicel.clock import Clock
 from barbicel.codecs.stroma_events import Commit
 from barbicel.disk import Disk
-from barbicel.errors import BarbicelError, LogClosed
+from barbicel.errors import BarbicelError, CorruptGroup, LogClosed
 from barbicel.gateway.twisted_types import Reactor
 from barbicel.stroma import Flusher, GroupKey, GroupStore
 
@@ -76,8 +76,10 @@ class GroupOffsets:
         self._places: dict[str, set[Place]] = {}
         # Only the thread changes the places; the lock is for those who look.
         self._places_lock = threading.Lock()
+        self._groups_of: Counter[Place] = Counter()
         for key in self.store.groups():
-            self._places.setdefault(key.group, set()).add((key.topic, key.partition))
+            self._remember(key.group, (key.topic, key.partition))
+        self._told: set[str] = set()
         self._wakes = threading.Condition()
         self._jobs: deque[_Job] = deque()
         self._is_closing = False
@@ -89,10 +91,16 @@ class GroupOffsets:
 
     def log_opened(self, topic: str, partition: int, end_offset: int) -> None:
         """After a crash: a group that had consumed beyond the log's end goes back to it."""
+        if not self._has_groups((topic, partition)):
+            return  # which saves a look through the directory for each of thousands of partitions
         for key in self.store.clamp(topic, partition, end_offset):
             _log.warning(
                 "group %s had consumed beyond the end of %s-%d, and was set back", key.group, topic, partition
             )
+
+    def _has_groups(self, place: Place) -> bool:
+        with self._places_lock:
+            return self._groups_of[place] > 0
 
     def topic_deleted(self, topic: str) -> None:
         """On return no group has a position in it, durably. Raises the first error, after the rest."""
@@ -155,18 +163,19 @@ class GroupOffsets:
             event = Commit(position.offset, position.leader_epoch, metadata)
             self.store.record(GroupKey(*position.place, group), [event])
         except BarbicelError as error:
+            self._tell_once(error)
             return error
         except ValueError as error:  # the format cannot hold it
             return BarbicelError(str(error))
         # A write that fails leaves the place here: its files may have come to be, and may hold something.
-        with self._places_lock:
-            self._places.setdefault(group, set()).add(position.place)
+        self._remember(group, position.place)
         return None
 
     def _read(self, key: GroupKey) -> Committed | BarbicelError | None:
         try:
             state = self.store.state(key)
         except BarbicelError as error:
+            self._tell_once(error)
             return error
         if not state.is_committed:
             return None
@@ -174,6 +183,12 @@ class GroupOffsets:
         return Committed(
             state.acked_until, -1 if state.leader_epoch is None else state.leader_epoch, metadata
         )
+
+    def _tell_once(self, error: BarbicelError) -> None:
+        """A damaged group's consumers ask again and again; to tell the operator once is enough."""
+        if isinstance(error, CorruptGroup) and str(error) not in self._told:
+            self._told.add(str(error))
+            _log.error("%s; its consumers wait until it is mended: see 'barbicel group repair'", error)
 
     def _delete(self, group: str, places: Iterable[Place]) -> Outcomes:
         outcomes: Outcomes = {}
@@ -187,10 +202,21 @@ class GroupOffsets:
             self._forget(group, place)
         return outcomes
 
+    def _remember(self, group: str, place: Place) -> None:
+        with self._places_lock:
+            known = self._places.setdefault(group, set())
+            if place not in known:
+                known.add(place)
+                self._groups_of[place] += 1
+
     def _forget(self, group: str, place: Place) -> None:
         with self._places_lock:
             known = self._places.get(group, set())
-            known.discard(place)
+            if place in known:
+                known.discard(place)
+                self._groups_of[place] -= 1
+                if not self._groups_of[place]:
+                    del self._groups_of[place]
             if not known:
                 self._places.pop(group, None)
 

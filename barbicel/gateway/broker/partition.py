@@ -105,6 +105,7 @@ class Partition:
         self._clock = clock
         # Partitions that were appended to in this turn of the reactor, this one among them.
         self._touched = touched
+        self._has_told_failure = False
 
     @property
     def start_offset(self) -> int:
@@ -207,6 +208,10 @@ class Partition:
             return Produced(ErrorCode.MESSAGE_TOO_LARGE, message=str(error))
         if not isinstance(error, BarbicelError):
             _log.error("an append to %s-%d failed", self.topic.name, self.number, exc_info=error)
+        elif not self._has_told_failure:
+            self._has_told_failure = True
+            hint = "restart the server once the cause is mended"
+            _log.error("%s-%d takes no writes: %s; %s", self.topic.name, self.number, error, hint)
         return Produced(ErrorCode.KAFKA_STORAGE_ERROR, message=str(error))
 
     # --- reading ------------------------------------------------------------------------------------

@@ -35,6 +35,12 @@ def survey_topics(disk: Disk, layout: DataLayout) -> Survey:
             _add(survey, layout, topic)
         elif _is_leftover(disk, entry, path):
             survey.leftovers.append(path)
+        elif entry.is_directory and is_topic_directory(entry.name):
+            raise CorruptFile(
+                "a topic's directory without its topic.json",
+                path=f"{path}/{TOPIC_FILE}",
+                hint="restore this file, or move its directory away to go on without the topic",
+            )
         else:
             survey.strays.append(path)
     return survey

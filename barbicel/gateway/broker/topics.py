@@ -21,7 +21,7 @@ from barbicel.clock import Clock
 from barbicel.codecs.topic_file import Topic
 from barbicel.config.settings import Config
 from barbicel.disk import Disk
-from barbicel.errors import BarbicelError
+from barbicel.errors import BarbicelError, offsets_text
 from barbicel.gateway.broker.catalogue import Catalogue
 from barbicel.gateway.broker.partition import Partition
 from barbicel.gateway.broker.producer_file import ProducerFile
@@ -129,6 +129,12 @@ class Topics:
 
     # --- starting and stopping ----------------------------------------------------------------------
 
+    def _tell_of_new_logs(self, opened: OpenTopic) -> None:
+        """A crash within a creation leaves a topic without its logs; so does somebody who deletes them."""
+        for partition in opened.partitions:
+            if partition.log.found.is_fresh:
+                _log.warning("%s-%d had no log: it begins at offset 0", opened.name, partition.number)
+
     def open_all(self) -> None:
         """Before the reactor runs: finish what a crash cut short, and recover every log."""
         for path in self._catalogue.strays:
@@ -139,7 +145,7 @@ class Topics:
             self._catalogue.remove_deleted(deleted)
         with ThreadPoolExecutor(OPENING_THREADS, thread_name_prefix="opening") as threads:
             for opened in threads.map(self._open, list(self._catalogue)):
-                self._show(opened)
+                self._tell_of_new_logs(self._show(opened))
 
     def close_all(self) -> None:
         """Waits for the disk. Every log is closed whatever becomes of the others; raises the first error."""
@@ -185,8 +191,7 @@ class Topics:
         )
         log = Log.open(directory, disk=self._disk, settings=settings, clock=self._clock)
         try:
-            for damage in log.damage:
-                _log.error("%s-%d takes no writes: %s", topic.name, number, damage)
+            _tell_what_was_found(f"{topic.name}-{number}", log)
             if not log.damage and not log.was_clean:
                 self._consumption.log_opened(topic.name, number, log.end_offset)
             producer_file = ProducerFile(self._disk, directory)
@@ -310,6 +315,24 @@ class Topics:
         for partition in partitions:
             partition.topic, partition.values = topic, known.values
         return known
+
+
+def _tell_what_was_found(partition: str, log: Log) -> None:
+    """What recovery did is done without a question, but not without a word."""
+    for damage in log.damage:
+        _log.error("%s takes no writes: %s; see 'barbicel log repair'", partition, damage)
+    for segment in log.found.segments:
+        if segment.torn is None:
+            continue
+        if not segment.torn.whole_records:
+            _log.warning("%s: a torn write was cut off and kept aside: %s", partition, segment.torn.reason)
+        for run in segment.torn.whole_records:
+            _log.error(
+                "%s: %s were behind a torn or damaged place, and were cut off with it; kept aside beside %s",
+                partition,
+                offsets_text(run.first_offset, run.end_offset),
+                log.path,
+            )
 
 
 def _close(partitions: Sequence[Partition], *, keep_producers: bool = True) -> None:

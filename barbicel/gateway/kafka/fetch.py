@@ -227,7 +227,9 @@ class _Fetch:
                 self._nothing_before[read.place] = read.end_offset
             else:
                 found.put(read.place, pieces)
-        self._fill(found, found.later)
+        # A list of its own: what left its tail meanwhile is cold now, and those behind it have to wait again.
+        later, found.later = found.later, []
+        self._fill(found, later)
         if found.size or found.has_error:
             self._finish(self._complete(found.results))
         else:

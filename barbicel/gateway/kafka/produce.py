@@ -50,12 +50,13 @@ class _Unanswerable(BarbicelError):
 class _Collector:
     """Waits for every partition of a request and then answers for all of them."""
 
-    __slots__ = ("_acks", "_answer", "_left", "_peer", "_refused", "_results")
+    __slots__ = ("_acks", "_answer", "_is_only_storage", "_left", "_peer", "_refused", "_results")
 
     def __init__(self, call: Call, request: ProduceRequest) -> None:
         self._acks = request.acks
         self._peer = call.peer
         self._refused: list[str] = []
+        self._is_only_storage = True
         self._answer: Deferred[Sequence[ProduceTopicResult] | None] | None = None
         self._results = [
             ProduceTopicResult(topic.name, topic.topic_id, [_UNANSWERED] * len(topic.partitions))
@@ -77,6 +78,7 @@ class _Collector:
             produced.message,
         )
         if produced.error_code:
+            self._is_only_storage &= produced.error_code == ErrorCode.KAFKA_STORAGE_ERROR
             name = ErrorCode(produced.error_code).name
             self._refused.append(
                 f"{self._results[topic].name or 'topic'}-{number}: {produced.message or name}"
@@ -96,7 +98,9 @@ class _Collector:
             refused = f"{self._refused[0]} ({len(self._refused)} refused in all)"
             if self._acks == 0:
                 raise _Unanswerable(refused)
-            _log.warning("refusing what %s:%d produces: %s", *self._peer, refused)
+            # Of a log that takes no writes the partition has told, and every client tries again and again.
+            level = logging.DEBUG if self._is_only_storage else logging.WARNING
+            _log.log(level, "refusing what %s:%d produces: %s", *self._peer, refused)
         return self._results if self._acks else None
 
 

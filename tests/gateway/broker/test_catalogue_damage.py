@@ -34,16 +34,26 @@ def catalogue(disk: FaultDisk) -> Catalogue:
 def test_what_is_not_ours_is_reported_and_left_alone(disk: FaultDisk, catalogue: Catalogue) -> None:
     catalogue.create("a", 1, {})
     catalogue.close()
-    identity = render_id(UUID(int=5))
     disk.put(f"{DATA}/topics/README", b"hello")
-    disk.put(f"{DATA}/topics/b-{identity}/0/manifest.bin", b"a log without its topic")
     disk.make_directory(f"{DATA}/topics/empty")
     before = disk.files()
     with opened(disk) as after:
-        assert after.strays == tuple(f"{DATA}/topics/{name}" for name in ("README", f"b-{identity}", "empty"))
+        assert after.strays == tuple(f"{DATA}/topics/{name}" for name in ("README", "empty"))
         assert [topic.name for topic in after] == ["a"]
     assert disk.files() == before
     assert disk.exists(f"{DATA}/topics/empty")
+
+
+def test_a_topics_directory_without_its_file_stops_the_opening(disk: FaultDisk, catalogue: Catalogue) -> None:
+    """Or the next client would create the topic anew, empty."""
+    catalogue.close()
+    directory = f"{DATA}/topics/b-{render_id(UUID(int=5))}"
+    disk.put(f"{directory}/0/manifest.bin", b"a log without its topic")
+    before = disk.files()
+    with pytest.raises(CorruptFile, match="without its topic.json") as caught:
+        opened(disk)
+    assert caught.value.path == f"{directory}/topic.json"
+    assert disk.files() == before
 
 
 def test_an_empty_directory_that_a_crash_left_is_removed(disk: FaultDisk, catalogue: Catalogue) -> None:

@@ -47,11 +47,18 @@ def test_an_error_that_is_not_ours_is_logged_with_its_traceback(
     )
     assert [row.error_code for row in done] == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert caplog.records[0].exc_info is not None
-    caplog.clear()
-    partition.produce(
-        check_batch(data, 1000), lambda log, record, answer: answer(LogStopped("full")), done.append
-    )
-    assert not caplog.records
+
+
+def test_a_log_that_takes_no_writes_is_told_once(
+    partition: Partition, caplog: pytest.LogCaptureFixture
+) -> None:
+    data = memoryview(bytearray(batch(b"a")))
+    for _ in range(3):
+        partition.produce(
+            check_batch(data, 1000), lambda log, record, answer: answer(LogStopped("full")), lambda _: None
+        )
+    assert len(caplog.records) == 1
+    assert "t-0 takes no writes: full; restart the server" in caplog.text
 
 
 def test_a_small_batch_does_not_keep_a_large_request(gateway: Gateway) -> None:

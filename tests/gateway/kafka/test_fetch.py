@@ -102,6 +102,21 @@ def test_cold_and_warm_partitions_together_keep_the_limit(gateway: Gateway) -> N
     assert [len(values_of(row)) for row in answer] == [4, 1, 4, 0]
 
 
+def test_a_partition_that_leaves_memory_during_a_read_from_the_disk_keeps_nobody_waiting(
+    gateway: Gateway,
+) -> None:
+    topic = gateway.create(partitions=4)
+    client = gateway.connect()
+    for number in range(4):
+        put(client, b"a", partition=number)
+    topic.partitions[0].retire()
+    client.send(fetch(0, 0, 0, 0), 11)
+    topic.partitions[1].retire()
+    found = [values_of(row) for row in rows(client.answer())]
+    assert found[0] == [b"a"]
+    assert all(values in ([], [b"a"]) for values in found)
+
+
 def test_a_partition_named_twice_is_answered_twice(either: Gateway) -> None:
     either.create()
     client = either.connect()
