@@ -27,7 +27,7 @@ from barbicel.disk import Disk, Lock, RealDisk
 from barbicel.errors import CorruptLog, DiskError, LogClosed, LogStopped, NotALog, OffsetOutOfRange
 from barbicel.keratin.indexes import SegmentIndexes
 from barbicel.keratin.layout import Layout
-from barbicel.keratin.manifest import settings_of, write_manifest
+from barbicel.keratin.manifest import write_manifest
 from barbicel.keratin.plan import RecoveryPlan
 from barbicel.keratin.readable import ReadableLog
 from barbicel.keratin.records import Ack, Appended, NewRecord, check_records
@@ -109,7 +109,6 @@ class Log(ReadableLog, Closing):
             disk.make_directory(path)
             lock = disk.lock(layout.lock)
         try:
-            settings = settings or settings_of(disk, layout)
             if read_only:
                 found = plan_beside_writer(disk, layout, settings)
             else:

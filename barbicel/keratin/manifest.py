@@ -8,7 +8,7 @@ from barbicel.errors import CorruptFile, DiskError
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.settings import LogSettings
 
-__all__ = ["read_manifest", "settings_of", "write_manifest"]
+__all__ = ["read_manifest", "settings_in", "settings_of", "write_manifest"]
 
 # Two million segments; a larger file is no manifest.
 MAX_MANIFEST_BYTES = 64 << 20
@@ -51,11 +51,20 @@ def write_manifest(disk: Disk, layout: Layout, manifest: Manifest) -> None:
 def settings_of(disk: Disk, layout: Layout) -> LogSettings:
     """The settings that the log was last used with, the defaults if its manifest does not say."""
     try:
-        manifest = read_manifest(disk, layout)
+        return settings_in(read_manifest(disk, layout))
+    except (CorruptFile, DiskError):
+        return LogSettings()
+
+
+def settings_in(manifest: Manifest | None) -> LogSettings:
+    """The settings that a manifest has, if it is sound and they can be used, or else the defaults."""
+    if manifest is None:
+        return LogSettings()
+    try:
         return LogSettings(
             segment_max_bytes=manifest.segment_max_bytes,
             index_stride_bytes=manifest.index_stride_bytes,
             max_open_segments=manifest.max_open_segments,
         )
-    except (CorruptFile, DiskError, ValueError):
+    except ValueError:
         return LogSettings()

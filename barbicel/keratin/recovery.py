@@ -25,7 +25,7 @@ from barbicel.errors import CorruptFile, DiskError
 from barbicel.keratin.examine import is_misnamed
 from barbicel.keratin.indexes import read_index
 from barbicel.keratin.layout import ASIDE_MARKS, Layout
-from barbicel.keratin.manifest import read_manifest
+from barbicel.keratin.manifest import read_manifest, settings_in
 from barbicel.keratin.plan import Damage, RecoveryPlan, SegmentPlan
 from barbicel.keratin.settings import LogSettings
 from barbicel.keratin.survey import SurveyOrder, survey_segment
@@ -40,14 +40,16 @@ SUFFIXES = ("log", "idx", "tidx", SUMS_SUFFIX)
 
 
 def plan_recovery(
-    disk: Disk, layout: Layout, settings: LogSettings, *, deep: bool = False, quick: bool = False
+    disk: Disk, layout: Layout, settings: LogSettings | None, *, deep: bool = False, quick: bool = False
 ) -> RecoveryPlan:
     """Raises DiskError if something cannot be read, UnknownVersion if a newer program wrote it.
 
+    Without settings it goes by those in the manifest.
     `deep` looks at every record. `quick` looks only whether the sealed files are there: they were synced
     before the manifest listed them, and what became of them since is found by whoever reads them.
     """
     manifest, manifest_problem = _try_manifest(disk, layout)
+    settings = settings or settings_in(manifest)
     listing = _Listing.read(disk, layout, manifest)
     planner = _Planner(disk, layout, settings, listing, deep)
     if manifest is None:
@@ -87,7 +89,7 @@ def plan_recovery(
 
 
 def plan_beside_writer(
-    disk: Disk, layout: Layout, settings: LogSettings, *, deep: bool = False
+    disk: Disk, layout: Layout, settings: LogSettings | None, *, deep: bool = False
 ) -> RecoveryPlan:
     """As `plan_recovery`, for a log that another process may be writing to.
 

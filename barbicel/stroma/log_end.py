@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from barbicel.clock import Clock
 from barbicel.disk import Disk
 from barbicel.stroma.directory import list_groups_of
@@ -22,8 +24,11 @@ class LogEnd:
         self._layout = layout
         self._groups = groups
         self._clock = clock
+        self._is_settled = False
 
-    def clamp(self, topic: str, partition: int, end_offset: int) -> list[GroupKey]:
+    def clamp(
+        self, topic: str, partition: int, end_offset: int, groups: Iterable[str] | None
+    ) -> list[GroupKey]:
         """See `GroupStore.clamp`."""
         clamped: list[GroupKey] = []
 
@@ -31,9 +36,15 @@ class LogEnd:
             if self._clamp(key, end_offset):
                 clamped.append(key)
 
-        # A clamp that was interrupted may have renamed a snapshot and gone no further.
-        self._disk.sync_directory(self._layout.root)
-        errors = errors_of(clamp, self._keys_of(topic, partition))
+        if not self._is_settled:
+            # A clamp of another process may have renamed a snapshot and gone no further.
+            self._disk.sync_directory(self._layout.root)
+            self._is_settled = True
+        if groups is None:
+            keys = self._keys_of(topic, partition)
+        else:
+            keys = [GroupKey(topic, partition, group) for group in sorted(groups)]
+        errors = errors_of(clamp, keys)
         if errors:
             raise errors[0]
         return clamped

@@ -139,16 +139,19 @@ class GroupStore(Closing):
             self._groups.failed.discard(key)
             self._groups.hints.set(key, NO_DEADLINE_MS)
 
-    def clamp(self, topic: str, partition: int, end_offset: int) -> list[GroupKey]:
+    def clamp(
+        self, topic: str, partition: int, end_offset: int, groups: Iterable[str] | None = None
+    ) -> list[GroupKey]:
         """Forget, durably, what groups say about offsets from the log's end on; returns those groups.
 
         For whoever opens a log: a power cut may have taken messages whose acks are durable, and their
         offsets are about to be used again. Raises the first error after the rest; then nothing may be
-        appended, because a group may still take new messages for acked.
+        appended, because a group may still take new messages for acked. Whoever knows which groups the
+        partition has may say so: else the directory is looked through, for each partition anew.
         """
         with self._mutex:
             self._owner.check()
-            return self._log_end.clamp(topic, partition, end_offset)
+            return self._log_end.clamp(topic, partition, end_offset, groups)
 
     # --- events -------------------------------------------------------------------------------------
 

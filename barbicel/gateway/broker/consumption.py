@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -76,7 +76,8 @@ class GroupOffsets:
         self._places: dict[str, set[Place]] = {}
         # Only the thread changes the places; the lock is for those who look.
         self._places_lock = threading.Lock()
-        self._groups_of: Counter[Place] = Counter()
+        # The same the other way round.
+        self._groups_of: dict[Place, set[str]] = {}
         for key in self.store.groups():
             self._remember(key.group, (key.topic, key.partition))
         self._told: set[str] = set()
@@ -91,16 +92,12 @@ class GroupOffsets:
 
     def log_opened(self, topic: str, partition: int, end_offset: int) -> None:
         """After a crash: a group that had consumed beyond the log's end goes back to it."""
-        if not self._has_groups((topic, partition)):
-            return  # which saves a look through the directory for each of thousands of partitions
-        for key in self.store.clamp(topic, partition, end_offset):
+        with self._places_lock:
+            groups = list(self._groups_of.get((topic, partition), ()))
+        for key in self.store.clamp(topic, partition, end_offset, groups):
             _log.warning(
                 "group %s had consumed beyond the end of %s-%d, and was set back", key.group, topic, partition
             )
-
-    def _has_groups(self, place: Place) -> bool:
-        with self._places_lock:
-            return self._groups_of[place] > 0
 
     def topic_deleted(self, topic: str) -> None:
         """On return no group has a position in it, durably. Raises the first error, after the rest."""
@@ -204,19 +201,16 @@ class GroupOffsets:
 
     def _remember(self, group: str, place: Place) -> None:
         with self._places_lock:
-            known = self._places.setdefault(group, set())
-            if place not in known:
-                known.add(place)
-                self._groups_of[place] += 1
+            self._places.setdefault(group, set()).add(place)
+            self._groups_of.setdefault(place, set()).add(group)
 
     def _forget(self, group: str, place: Place) -> None:
         with self._places_lock:
-            known = self._places.get(group, set())
-            if place in known:
-                known.discard(place)
-                self._groups_of[place] -= 1
-                if not self._groups_of[place]:
-                    del self._groups_of[place]
+            groups, known = self._groups_of.get(place, set()), self._places.get(group, set())
+            groups.discard(group)
+            known.discard(place)
+            if not groups:
+                self._groups_of.pop(place, None)
             if not known:
                 self._places.pop(group, None)
 
