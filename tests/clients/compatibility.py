@@ -1,8 +1,9 @@
 """The command `python -m tests.clients.compatibility`: write the tables of docs/compatibility.md.
 
 The table of clients comes from a run of the tests in this directory and is written only if all of them
-passed, with Java. The table of APIs comes from the gateway's dispatch table; `apis` writes that one alone.
-What stands outside of the marks in the document is written by hand.
+passed, with Java. The table of APIs comes from the gateway's dispatch table, the table of differences from
+what the comparison with a real Kafka allows; `apis` writes these two alone. What stands outside of the marks
+in the document is written by hand.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from barbicel.gateway.kafka.api import Api
 from barbicel.gateway.kafka.table import TABLE
 from tests.clients.features import FEATURES, JAVA_CHECKS, READING
 from tests.clients.kafka_apis import KAFKA_APIS, KafkaApi
+from tests.differential.differences import DIFFERENCES
 from tests.rig.skipping import REQUIRED
 
-__all__ = ["DOCUMENT", "Recorder", "api_table", "block", "client_table", "replaced"]
+__all__ = ["DOCUMENT", "Recorder", "api_table", "block", "client_table", "difference_table", "replaced"]
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "compatibility.md"
 PASSED, NO_CALL, NOT_TRIED = "yes", "no call", ""
@@ -88,6 +90,13 @@ def api_table() -> str:
     return "\n".join(lines)
 
 
+def difference_table() -> str:
+    """Where an answer is not Kafka's on purpose, each difference once."""
+    lines = [_line(["API", "here", "why"]), _line(["---"] * 3)]
+    rows = dict.fromkeys((known.api, known.what, known.why) for known in DIFFERENCES)
+    return "\n".join([*lines, *(_line([cell.replace("|", "\\|") for cell in row]) for row in rows)])
+
+
 def _versions(api: KafkaApi | Api | None) -> str:
     if api is None:
         return ABSENT
@@ -118,6 +127,7 @@ def _marked(name: str) -> re.Pattern[str]:
 def main(arguments: Sequence[str]) -> int:
     """The exit code."""
     document = replaced(DOCUMENT.read_text(encoding="utf-8"), "apis", api_table())
+    document = replaced(document, "differences", difference_table())
     if "apis" not in arguments:
         # A table without Java would look as if Java had never been tried.
         os.environ[REQUIRED] = "yes"

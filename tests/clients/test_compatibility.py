@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from barbicel.gateway.kafka.table import TABLE
-from tests.clients.compatibility import DOCUMENT, Recorder, api_table, block, client_table, replaced
+from tests.clients.compatibility import (
+    DOCUMENT,
+    Recorder,
+    api_table,
+    block,
+    client_table,
+    difference_table,
+    replaced,
+)
 from tests.clients.features import CODECS, FEATURES, HEADERS, JAVA_CHECKS, NULLS, codec_feature
 from tests.clients.kafka_apis import KAFKA_APIS
 
@@ -28,6 +36,11 @@ def report(outcome: str, *properties: tuple[str, str]) -> pytest.TestReport:
 def test_the_documents_table_of_apis_is_the_dispatch_table() -> None:
     """If this fails, run `python -m tests.clients.compatibility apis`."""
     assert block(DOCUMENT.read_text(encoding="utf-8"), "apis") == api_table()
+
+
+def test_the_documents_table_of_differences_is_what_the_comparison_allows() -> None:
+    """If this fails, run `python -m tests.clients.compatibility apis`."""
+    assert block(DOCUMENT.read_text(encoding="utf-8"), "differences") == difference_table()
 
 
 def test_the_documents_table_of_clients_has_every_row() -> None:
