@@ -17,7 +17,6 @@ from barbicel.config import (
     ConfigError,
     Listener,
     Origin,
-    advertised_listener,
     load_config,
 )
 from barbicel.config.example import render_example, toml_key
@@ -301,15 +300,6 @@ def test_what_is_no_listener(text: str) -> None:
 def test_what_nobody_can_connect_to_is_not_advertised(text: str) -> None:
     (problem,) = problems(flags={"advertised.listeners": text})
     assert "that clients can connect to" in problem
-
-
-def test_what_is_advertised() -> None:
-    here = Listener("PLAINTEXT", "127.0.0.1", 40001)
-    everywhere = Listener("PLAINTEXT", "0.0.0.0", 9092)
-    chosen = Listener("PLAINTEXT", "kafka.example.org", 443)
-    assert advertised_listener((), here, "box") == here
-    assert advertised_listener((), everywhere, "box") == Listener("PLAINTEXT", "box", 9092)
-    assert advertised_listener((chosen,), everywhere, "box") == chosen
 
 
 # The example file

@@ -1,6 +1,6 @@
 """Settings: one table of them, read from a file, the environment and flags, and checked once."""
 
-from barbicel.config.listeners import Listener, advertised_listener
+from barbicel.config.listeners import Listener
 from barbicel.config.setting import ConfigError, Origin, Setting
 from barbicel.config.settings import SETTINGS, Config
 from barbicel.config.sources import DEFAULT_FILE, FILE_VARIABLE, load_config
@@ -14,6 +14,5 @@ __all__ = [
     "Listener",
     "Origin",
     "Setting",
-    "advertised_listener",
     "load_config",
 ]

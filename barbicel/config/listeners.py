@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from barbicel.config.values import Rule, ValueType
 
-__all__ = ["Listener", "Listeners", "advertised_listener"]
+__all__ = ["Listener", "Listeners"]
 
 # What the server speaks. TLS and SASL will be more rows.
 PROTOCOLS = ("PLAINTEXT",)
@@ -76,10 +76,3 @@ class Listeners(Rule):
 
     def render(self, value: Any) -> str:
         return ",".join(map(str, value))
-
-
-def advertised_listener(advertised: tuple[Listener, ...], bound: Listener, machine_name: str) -> Listener:
-    """What Metadata tells clients to connect to; `bound` has the port that is really open."""
-    if advertised:
-        return advertised[0]
-    return bound._replace(host=machine_name) if bound.host in EVERY_INTERFACE else bound

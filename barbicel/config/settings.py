@@ -90,7 +90,7 @@ class Config:
         (),
         Listeners(advertised=True),
         "The address that clients are told to use, if it is not the one above: in a container, for example."
-        " Left empty, it is the listener's own, or the machine's name if it listens on every interface.",
+        " Left empty, each client is told the address on which it has reached the server.",
     )
     node_id: int = row("node.id", 0, Whole(0), "The number of this broker, as clients see it.")
     max_connections: int = row(

@@ -15,7 +15,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Protocol, cast
 
-from kafka.protocol import admin, consumer, metadata, producer  # type: ignore[import-untyped]
+from kafka.protocol import admin, consumer, metadata, producer  # type: ignore[import-untyped]  # no types
 
 from barbicel.codecs.kafka.schema_decoder import decode_body, struct_decoder
 from barbicel.codecs.kafka.wire import MalformedRequest

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,7 +17,6 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.python.threadpool import ThreadPool
 
 from barbicel.clock import Clock, steady_clock_ms, wall_clock_ms
-from barbicel.codecs.producer_snapshot import ProducerSnapshot
 from barbicel.config.settings import Config
 from barbicel.disk import Disk
 from barbicel.errors import BarbicelError, LogClosed
@@ -170,7 +169,7 @@ class Broker:
     def _write_producers(self, partition: Partition) -> None:
         partition.bytes_since_snapshot = 0
         snapshot = partition.producers.snapshot()
-        self.change(partial(_keep_producers, partition, snapshot)).addErrback(
+        self.change(partial(partition.keep_producers, snapshot)).addErrback(
             lambda failure: _log.warning("%s", failure.value)
         )
 
@@ -225,10 +224,3 @@ def _retain_all(logs: Sequence[tuple[Log, RetentionRules]]) -> None:
             continue  # its topic was deleted meanwhile
         except BarbicelError as error:
             _log.warning("retention: %s", error)
-
-
-def _keep_producers(partition: Partition, snapshot: ProducerSnapshot) -> None:
-    """A snapshot beyond the log's end would be of no use after a power cut: all of the log would be read."""
-    with suppress(LogClosed):  # its topic was deleted meanwhile
-        partition.log.sync()
-        partition.producer_file.write(snapshot)

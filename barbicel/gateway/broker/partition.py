@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -25,6 +26,7 @@ from barbicel.codecs.kafka.record_batch import (
     stamp_max_timestamp,
 )
 from barbicel.codecs.kafka.records import max_timestamp_offset
+from barbicel.codecs.producer_snapshot import ProducerSnapshot
 from barbicel.codecs.topic_file import Topic
 from barbicel.errors import BarbicelError, CorruptLog, LogClosed, OffsetOutOfRange, RecordTooLarge
 from barbicel.gateway.broker.producer_file import ProducerFile
@@ -255,6 +257,12 @@ class Partition:
     def wake_all(self) -> None:
         for waiter in list(self.waiters):
             waiter.wake()
+
+    def keep_producers(self, snapshot: ProducerSnapshot) -> None:
+        """In any thread. A snapshot beyond the durable log would be of no use after a power cut."""
+        with suppress(LogClosed):  # the topic was deleted meanwhile
+            self.log.sync()
+            self.producer_file.write(snapshot)
 
     def report_damage(self, error: BarbicelError) -> None:
         """Log it, if it is damage and was not logged before: consumers ask again and again."""

@@ -341,10 +341,4 @@ def _close(partitions: Sequence[Partition], *, keep_producers: bool = True) -> N
         for partition in partitions:
             steps.callback(partition.log.close)
             if keep_producers and partition.log.is_writable:
-                steps.callback(_keep_producers, partition)
-
-
-def _keep_producers(partition: Partition) -> None:
-    """It speaks of what is in the log, so that must be durable first."""
-    partition.log.sync()
-    partition.producer_file.write(partition.producers.snapshot())
+                steps.callback(partition.keep_producers, partition.producers.snapshot())
