@@ -9,6 +9,7 @@ import click
 
 from bench.kafka.part import KAFKA
 from bench.keratin.part import KERATIN
+from bench.kestrel.part import KESTREL
 from bench.machine import describe_machine
 from bench.report import Measurement, print_table, render_markdown, write_json
 from bench.rounds import OUT, scratch_directory
@@ -20,6 +21,7 @@ PARTS: dict[str, Sequence[Callable[[str], list[Measurement]]]] = {
     "keratin": KERATIN,
     "stroma": STROMA,
     "kafka": KAFKA,
+    "kestrel": KESTREL,
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
@@ -36,7 +37,7 @@ def _setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @_setting_options
 @click.pass_context
 def serve(ctx: click.Context, /, path: str | None, **flags: str | None) -> None:
-    """Serve Kafka clients.
+    """Serve Kafka and Kestrel clients.
 
     Settings come from the file, then from the environment (BARBICEL_LISTENERS, ...), then from flags; what
     comes later wins. barbicel.toml.example has all of them with their meaning.
@@ -48,11 +49,12 @@ def serve(ctx: click.Context, /, path: str | None, **flags: str | None) -> None:
     given = {
         setting.name: text for setting in SETTINGS.values() if (text := flags[setting.attribute]) is not None
     }
+    load = partial(load_config, RealDisk(), path=path, environment=os.environ, flags=given)
     try:
-        config = load_config(RealDisk(), path=path, environment=os.environ, flags=given)
+        config = load()
     except ConfigError as error:
         for problem in error.problems:
             click.echo(f"barbicel serve: {problem}", err=True)
         ctx.exit(2)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    run(RealDisk(), config)
+    run(RealDisk(), config, load)

@@ -1,14 +1,16 @@
-"""One setting as a value, where a value came from, and the error that lists what is wrong with them."""
+"""One setting as a value, where a value came from, and how it is said what is wrong with them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import field
+from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple
 
 from barbicel.config.values import Rule
 from barbicel.errors import BarbicelError
 
-__all__ = ["DEFAULT", "ConfigError", "Origin", "Setting", "row"]
+__all__ = ["DEFAULT", "ConfigError", "Origin", "Setting", "row", "shown", "suggestion"]
 
 
 class ConfigError(BarbicelError):
@@ -57,3 +59,14 @@ class Setting(NamedTuple):
 def row(name: str, default: Any, rule: Rule, doc: str, *, section: str | None = None) -> Any:
     """A field of a dataclass that carries its setting."""
     return field(default=default, metadata={"setting": Setting(name, rule, default, doc, section)})
+
+
+def shown(given: object) -> str:
+    """A value in a message, cut if it is long."""
+    return repr(given) if len(repr(given)) <= 80 else f"{repr(given)[:80]}…"
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """What may have been meant by a name that nobody knows."""
+    close = get_close_matches(name, known, n=1, cutoff=0.6)
+    return f", did you mean {close[0]}?" if close else ", see barbicel.toml.example"

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
-from barbicel.config.setting import ConfigError, Origin, Setting
+from barbicel.config.queue_tables import QUEUE_TABLES, QueueTables, read_queue_tables
+from barbicel.config.setting import ConfigError, Origin, Setting, shown, suggestion
 from barbicel.config.settings import SETTINGS, Config
 from barbicel.config.values import Switch, ValueType, Whole
 from barbicel.disk import Disk, read_file
@@ -81,35 +81,48 @@ class _Findings:
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
+        self.queues = QueueTables()
         self.origins: dict[str, Origin] = {}
         self.problems: list[str] = []
 
     def take_file(self, path: str, content: Mapping[str, Any]) -> None:
         seen: set[str] = set()
-        for name, value in _flatten(content):
+        for name, value in _flatten(self._take_queues(path, content)):
             origin = Origin("file", f"{path}: {name}")
             if name in seen:
                 self.problems.append(f"{origin} is set twice, once in quotes and once without")
             elif name not in SETTINGS:
-                self.problems.append(f"{origin} is no setting{_suggestion(name, SETTINGS)}")
+                self.problems.append(f"{origin} is no setting{suggestion(name, SETTINGS)}")
             else:
                 seen.add(name)
                 self._take(SETTINGS[name], value, origin)
+
+    def _take_queues(self, path: str, content: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Keep what is said of queues, whose names may hold anything; the rest of the file is returned."""
+        kestrel = content.get("kestrel")
+        if not isinstance(kestrel, dict):
+            return content
+        self.queues, problems = read_queue_tables(kestrel, path)
+        self.problems.extend(problems)
+        rest = {name: value for name, value in kestrel.items() if name not in QUEUE_TABLES}
+        return {**content, "kestrel": rest}
 
     def take_environment(self, environment: Mapping[str, str]) -> None:
         for variable in sorted(environment):
             if not variable.startswith(_PREFIX) or variable == FILE_VARIABLE:
                 continue
+            if _is_service_link(variable, environment[variable]):
+                continue
             origin = Origin("environment", f"variable {variable}")
             if variable in _BY_VARIABLE:
                 self._take_text(_BY_VARIABLE[variable], environment[variable], origin)
-            elif not _SERVICE_LINK.fullmatch(variable):
-                self.problems.append(f"{origin} is no setting{_suggestion(variable, _BY_VARIABLE)}")
+            else:
+                self.problems.append(f"{origin} is no setting{suggestion(variable, _BY_VARIABLE)}")
 
     def take_flags(self, flags: Mapping[str, str]) -> None:
         for name, text in flags.items():
             if name not in SETTINGS:
-                self.problems.append(f"{name} is no setting{_suggestion(name, SETTINGS)}")
+                self.problems.append(f"{name} is no setting{suggestion(name, SETTINGS)}")
             else:
                 self._take_text(SETTINGS[name], text, Origin("flag", f"flag {SETTINGS[name].flag}"))
 
@@ -117,7 +130,7 @@ class _Findings:
         if self.problems:
             raise ConfigError(self.problems)
         attributes = {SETTINGS[name].attribute: value for name, value in self.values.items()}
-        return Config(**attributes, origins=MappingProxyType(self.origins))
+        return Config(**attributes, kestrel_queues=self.queues, origins=MappingProxyType(self.origins))
 
     def _take(self, setting: Setting, value: object, origin: Origin) -> None:
         """A value of the file: numbers and switches have their own types there, all others are text."""
@@ -141,7 +154,12 @@ class _Findings:
             self._refuse(setting, given, origin)
 
     def _refuse(self, setting: Setting, given: object, origin: Origin) -> None:
-        self.problems.append(f"{origin} is {_shown(given)}, allowed is {setting.rule.allowed}")
+        self.problems.append(f"{origin} is {shown(given)}, allowed is {setting.rule.allowed}")
+
+
+def _is_service_link(variable: str, text: str) -> bool:
+    """BARBICEL_KESTREL_PORT is a setting, and what a service "barbicel-kestrel" has is "tcp://10.0.0.1:22133"."""
+    return bool(_SERVICE_LINK.fullmatch(variable)) and (variable not in _BY_VARIABLE or "://" in text)
 
 
 def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -152,12 +170,3 @@ def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield from _flatten(value, f"{name}.")
         else:
             yield name, value
-
-
-def _shown(given: object) -> str:
-    return repr(given) if len(repr(given)) <= 80 else f"{repr(given)[:80]}…"
-
-
-def _suggestion(name: str, known: Mapping[str, object]) -> str:
-    close = get_close_matches(name, known, n=1, cutoff=0.6)
-    return f", did you mean {close[0]}?" if close else ", see barbicel.toml.example"

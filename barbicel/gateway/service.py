@@ -1,8 +1,9 @@
-"""The server: a broker and its listeners, from a configuration, under one reactor."""
+"""The server: a broker and its front ends, from a configuration, under one reactor."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredList, maybeDeferred
@@ -15,6 +16,7 @@ from barbicel.disk import Disk
 from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.broker import Broker
 from barbicel.gateway.kafka.server import KafkaServer
+from barbicel.gateway.kestrel.front_end import KestrelFrontEnd
 from barbicel.gateway.twisted_types import BoundPort, Reactor
 
 __all__ = ["Service", "run"]
@@ -25,21 +27,41 @@ _log = logging.getLogger(__name__)
 class Service:
     """Opened before the reactor runs. When that stops, serving ends in order; then close `broker`."""
 
-    def __init__(self, disk: Disk, config: Config, reactor: Reactor) -> None:
-        """Raises BarbicelError: the directory is in use or damaged, a port is taken."""
+    def __init__(self, disk: Disk, config: Config, reactor: Reactor, load: Callable[[], Config]) -> None:
+        """`load` reads the settings anew. Raises BarbicelError: the directory is in use or damaged, a port is
+        taken."""
         self._reactor = reactor
-        self._config = config
         self.broker = Broker.open(disk, config, reactor)
         self._ports: list[BoundPort] = []
-        self._server = KafkaServer(self.broker, config, reactor)
         try:
-            self.kafka = self._listen(config.listeners[0], self._server)
+            self._kafka = KafkaServer(self.broker, config, reactor)
+            self.kafka = self._listen(config.listeners[0], self._kafka)
+            self._kestrel: KestrelFrontEnd | None = None
+            # By the names of the protocols.
+            self.kestrel: dict[str, Listener] = {}
+            if config.kestrel_enable:
+                self._kestrel = KestrelFrontEnd(self.broker, config, load, self._stop)
+                for name, port, factory in self._kestrel.listenings():
+                    self.kestrel[name] = self._listen(
+                        Listener(name.upper(), config.kestrel_host, port), factory
+                    )
         except BaseException:
+            self._close_ports()
             self.broker.close()
             raise
-        reactor.callWhenRunning(self.broker.start)
+        reactor.callWhenRunning(self._start)
         # The reactor goes on until what it returns has fired.
         reactor.addSystemEventTrigger("before", "shutdown", self._stop_serving)
+
+    def _start(self) -> None:
+        self.broker.start()
+        if self._kestrel is not None:
+            self._kestrel.start()
+
+    def _stop(self) -> None:
+        """A client has asked for it, and may."""
+        _log.info("stopping, because a client asked for it")
+        self._reactor.stop()
 
     def _listen(self, listener: Listener, factory: Any) -> Listener:
         """The listener with the port that is really open."""
@@ -52,13 +74,18 @@ class Service:
 
     def _stop_serving(self) -> Deferred[Any]:
         """No new clients, no new requests; what was accepted is answered."""
-        closed = [maybeDeferred(port.stopListening) for port in self._ports]
-        return DeferredList([*closed, self._server.drain()])
+        draining = [self._kafka.drain()]
+        if self._kestrel is not None:
+            draining.append(self._kestrel.drain())
+        return DeferredList([*self._close_ports(), *draining])
+
+    def _close_ports(self) -> list[Deferred[Any]]:
+        return [maybeDeferred(port.stopListening) for port in self._ports]
 
 
-def run(disk: Disk, config: Config) -> None:
+def run(disk: Disk, config: Config, load: Callable[[], Config]) -> None:
     """Serve until SIGINT or SIGTERM, then stop in order. Raises BarbicelError if it cannot start, or cannot
-    make everything durable at the end."""
+    make everything durable at the end. `load` reads the settings anew, if a client asks for it and may."""
     from twisted.internet import reactor  # here, because importing it installs it
 
     # What Twisted itself has to say goes where everything goes.
@@ -66,7 +93,9 @@ def run(disk: Disk, config: Config) -> None:
     observer: Any = STDLibLogObserver()  # of an interface that is no type
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
     running: Any = reactor  # the module is replaced by the reactor, which no type says
-    service = Service(disk, config, running)
+    service = Service(disk, config, running, load)
+    for name, listener in service.kestrel.items():
+        _log.info("%s clients are served on %s:%d", name, listener.host, listener.port)
     _log.info("Kafka clients are served on %s, data is in %s", service.kafka, service.broker.data_directory)
     try:
         running.run()

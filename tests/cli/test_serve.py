@@ -17,7 +17,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
     """The configurations that a server would have been started with."""
     configs: list[Config] = []
 
-    def run(disk: Any, config: Config) -> None:
+    def run(disk: Any, config: Config, load: object) -> None:
         configs.append(config)
 
     monkeypatch.setattr("barbicel.cli.serve.run", run)

@@ -112,5 +112,5 @@ def test_a_service_that_cannot_listen_lets_go_of_the_directory(tmp_path: Path) -
     config = Config(data_directory=str(tmp_path / "data"), listeners=listeners)
     for _ in range(2):
         with pytest.raises(BarbicelError, match="cannot listen") as caught:
-            Service(RealDisk(), config, _Taken())  # type: ignore[arg-type]  # so little of a reactor
+            Service(RealDisk(), config, _Taken(), lambda: config)  # type: ignore[arg-type]  # so little of a reactor
         assert not isinstance(caught.value, LogLocked)

@@ -17,11 +17,13 @@ __all__ = ["Gateway", "running_gateway"]
 START_DEADLINE_S = 60.0
 STOP_DEADLINE_S = 60.0
 POLL_S = 0.02
-SERVED = re.compile(r"Kafka clients are served on PLAINTEXT://([0-9.]+):([0-9]+)")
+SERVED = re.compile(r"Kafka clients are served on PLAINTEXT://[0-9.]+:([0-9]+)")
+KESTREL = re.compile(r"Kestrel clients are served on [0-9.]+:([0-9]+)")
+KESTREL_TEXT = re.compile(r"Kestrel-text clients are served on [0-9.]+:([0-9]+)")
 
 
 class Gateway:
-    """A server process on a data directory. It can be killed and started again on the same port."""
+    """A server process on a data directory. It can be killed and started again on the same ports."""
 
     def __init__(self, directory: Path, settings: dict[str, str]) -> None:
         self.data = directory / "data"
@@ -29,6 +31,7 @@ class Gateway:
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self.host, self.port = "127.0.0.1", 0
+        self.kestrel_port = self.kestrel_text_port = 0
 
     @property
     def bootstrap(self) -> str:
@@ -44,6 +47,8 @@ class Gateway:
         flags = {
             "data-directory": str(self.data),
             "listeners": f"PLAINTEXT://{self.host}:{self.port}",
+            "kestrel-port": str(self.kestrel_port),
+            "kestrel-text-port": str(self.kestrel_text_port),
             "group-initial-rebalance-delay-ms": "0",
             **{name.replace("_", "-"): value for name, value in self._settings.items()},
         }
@@ -66,7 +71,10 @@ class Gateway:
             text = self.log.read_bytes()[position:].decode()
             found = SERVED.search(text)
             if found is not None:
-                self.port = int(found[2])
+                self.port = int(found[1])
+                # They are told before Kafka's.
+                self.kestrel_port = _port(KESTREL, text)
+                self.kestrel_text_port = _port(KESTREL_TEXT, text)
                 return
             assert self._process.poll() is None, f"the gateway did not start: {text}"
             time.sleep(POLL_S)
@@ -91,6 +99,11 @@ class Gateway:
             process.kill()
             process.wait()
             raise AssertionError(f"the gateway did not stop: {self.log.read_text()}") from None
+
+
+def _port(pattern: re.Pattern[str], text: str) -> int:
+    found = pattern.search(text)
+    return 0 if found is None else int(found[1])
 
 
 def _without_settings(environment: Mapping[str, str]) -> dict[str, str]:

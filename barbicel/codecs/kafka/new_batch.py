@@ -23,7 +23,7 @@ from barbicel.codecs.kafka.record_batch import (
 )
 from barbicel.codecs.kafka.records import Headers
 
-__all__ = ["ControlType", "NewRecord", "build_batch", "build_control_batch"]
+__all__ = ["ControlType", "NewRecord", "build_appendable", "build_batch", "build_control_batch"]
 
 ONE_BYTE = [bytes([number]) for number in range(128)]
 NULL = ONE_BYTE[1]  # the length -1, zig-zagged
@@ -78,9 +78,17 @@ def build_batch(
         | (LOG_APPEND_TIME_BIT if timestamp_type is TimestampType.LOG_APPEND_TIME else 0)
         | (TRANSACTIONAL_BIT if is_transactional else 0)
     )
-    return _build(
-        records, attributes, base_offset, leader_epoch, (producer_id, producer_epoch, base_sequence)
+    return bytes(
+        _build(records, attributes, base_offset, leader_epoch, (producer_id, producer_epoch, base_sequence))
     )
+
+
+def build_appendable(records: Sequence[NewRecord]) -> bytearray:
+    """One plain batch of all the records that no producer has numbered, to be stamped in place.
+
+    Raises as `build_batch` does.
+    """
+    return _build(records, Codec.NONE, 0, -1, (-1, -1, -1))
 
 
 def build_control_batch(
@@ -100,7 +108,7 @@ def build_control_batch(
         END_TRANSACTION_MARKER.pack(CONTROL_VERSION, coordinator_epoch),
     )
     attributes = TRANSACTIONAL_BIT | CONTROL_BIT
-    return _build([marker], attributes, base_offset, leader_epoch, (producer_id, producer_epoch, -1))
+    return bytes(_build([marker], attributes, base_offset, leader_epoch, (producer_id, producer_epoch, -1)))
 
 
 def _build(
@@ -109,7 +117,7 @@ def _build(
     base_offset: int,
     leader_epoch: int,
     producer: tuple[int, int, int],
-) -> bytes:
+) -> bytearray:
     if not records:
         raise ValueError("a record batch needs a record")
     base_timestamp = records[0].timestamp_ms

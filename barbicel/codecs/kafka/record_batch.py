@@ -228,10 +228,13 @@ def stamp_max_timestamp(batch: MutableBytes, max_timestamp_ms: int) -> None:
     CRC.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
 
 
-def encode_batch(header: BatchHeader, records: bytes) -> bytes:
-    """The batch with its length and its CRC calculated; what the header says of them does not matter."""
+def encode_batch(header: BatchHeader, records: bytes) -> bytearray:
+    """The batch with its length and its CRC calculated; what the header says of them does not matter.
+
+    It can be changed in place, for whoever appends it stamps it.
+    """
     length = BATCH_HEADER_BYTES - UNCOUNTED_BYTES + len(records)
     batch = bytearray(HEADER.pack(*header._replace(batch_length=length)))
     batch += records
     CRC.pack_into(batch, CRC_AT, crc32c(memoryview(batch)[ATTRIBUTES_AT:]))
-    return bytes(batch)
+    return batch

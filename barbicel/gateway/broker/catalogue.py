@@ -27,11 +27,13 @@ from barbicel.gateway.broker.data_layout import TOPIC_FILE, DataLayout
 from barbicel.gateway.broker.topic_errors import (
     CatalogueStopped,
     InvalidPartitions,
+    InvalidSetting,
     InvalidTopic,
     TopicExists,
     UnknownTopic,
 )
 from barbicel.gateway.broker.topic_names import check_topic_name, collision_key
+from barbicel.gateway.broker.topic_settings import QUEUE, is_queue
 from barbicel.gateway.broker.topic_survey import Survey, survey_topics
 
 __all__ = ["MAX_PARTITIONS", "Catalogue", "Topic", "TopicState"]
@@ -58,7 +60,8 @@ class Catalogue(Closing):
         self._stopped = False
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[UUID, Topic] = {}
-        self._by_collision_key: dict[str, Topic] = {}
+        # The names; replaced when they change, since lookups do not wait.
+        self._by_collision_key: dict[str, tuple[str, ...]] = {}
         self._deleted: dict[UUID, Topic] = {}
 
     @classmethod
@@ -118,10 +121,13 @@ class Catalogue(Closing):
 
     # --- changes ------------------------------------------------------------------------------------
 
-    def create(self, name: str, partitions: int, settings: Mapping[str, str]) -> Topic:
+    def create(
+        self, name: str, partitions: int, settings: Mapping[str, str], *, may_collide: bool = False
+    ) -> Topic:
         """On return the topic exists, durably. `settings` were checked before."""
         with self._mutex:
-            self.check_new(name, partitions)
+            self.check_new(name, partitions, may_collide=may_collide)
+            _check_queue(settings, partitions)
             topic = Topic(name, self._new_id(), partitions, self._clock(), dict(settings))
             self._need_running()
             directory = self.layout.directory(topic)
@@ -136,13 +142,16 @@ class Catalogue(Closing):
             self._show(topic)
             return topic
 
-    def check_new(self, name: str, partitions: int) -> None:
-        """Raise what `create` would; for requests that only want to know."""
+    def check_new(self, name: str, partitions: int, *, may_collide: bool = False) -> None:
+        """Raise what `create` would; for requests that only want to know.
+
+        `may_collide` is for Kestrel, where nothing is wrong with the queues 'a:' (a.3A) and 'a_3A' together.
+        """
         check_topic_name(name)
         if name in self._by_name:
             raise TopicExists(f"topic {name!r} already exists")
-        if (other := self._by_collision_key.get(collision_key(name))) is not None:
-            raise InvalidTopic(f"topic {name!r} collides with {other.name!r}: '.' and '_' count as the same")
+        if not may_collide and (others := self._by_collision_key.get(collision_key(name))):
+            raise InvalidTopic(f"topic {name!r} collides with {others[0]!r}: '.' and '_' count as the same")
         if not 1 <= partitions <= MAX_PARTITIONS:
             raise InvalidPartitions(f"{partitions} partitions, allowed are 1 to {MAX_PARTITIONS}")
 
@@ -152,7 +161,7 @@ class Catalogue(Closing):
             topic = replace(self._live(name), state=TopicState.DELETED)
             self._write(topic)
             self._deleted[topic.id] = topic
-            del self._by_name[name], self._by_id[topic.id], self._by_collision_key[collision_key(name)]
+            self._hide(topic)
             return topic
 
     def check_partitions(self, name: str, total: int) -> Topic:
@@ -164,6 +173,7 @@ class Catalogue(Closing):
             )
         if total > MAX_PARTITIONS:
             raise InvalidPartitions(f"{total} partitions, allowed are 1 to {MAX_PARTITIONS}")
+        _check_queue(topic.settings, total)
         return topic
 
     def add_partitions(self, name: str, total: int) -> Topic:
@@ -174,7 +184,13 @@ class Catalogue(Closing):
     def change_settings(self, name: str, settings: Mapping[str, str]) -> Topic:
         """On return the topic has these settings and no others, durably. They were checked before."""
         with self._mutex:
-            return self._replace(replace(self._live(name), settings=dict(settings)))
+            topic = self._live(name)
+            if is_queue(settings) != is_queue(topic.settings):
+                raise InvalidSetting(
+                    f"{QUEUE} is decided when a topic is created, for {name!r} it stays"
+                    f" {str(is_queue(topic.settings)).lower()}"
+                )
+            return self._replace(replace(topic, settings=dict(settings)))
 
     def remove_deleted(self, topic: Topic) -> None:
         """Remove the files of a deleted topic; nobody may have them open. May be called again after a crash.
@@ -228,7 +244,19 @@ class Catalogue(Closing):
     def _show(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
-        self._by_collision_key[collision_key(topic.name)] = topic
+        key = collision_key(topic.name)
+        self._by_collision_key[key] = (*self._others(key, topic.name), topic.name)
+
+    def _hide(self, topic: Topic) -> None:
+        del self._by_name[topic.name], self._by_id[topic.id]
+        key = collision_key(topic.name)
+        if others := self._others(key, topic.name):
+            self._by_collision_key[key] = others
+        else:
+            del self._by_collision_key[key]
+
+    def _others(self, key: str, name: str) -> tuple[str, ...]:
+        return tuple(other for other in self._by_collision_key.get(key, ()) if other != name)
 
     def _write(self, topic: Topic) -> None:
         """Make it durable. A failure before the rename changed nothing; after it nobody knows: stop."""
@@ -254,6 +282,11 @@ class Catalogue(Closing):
         for path in survey.leftovers:
             # Empty, so nothing is lost with it.
             self._disk.remove_directory(path)
+
+
+def _check_queue(settings: Mapping[str, str], partitions: int) -> None:
+    if is_queue(settings) and partitions != 1:
+        raise InvalidPartitions(f"{partitions} partitions, a Kestrel queue has one")
 
 
 def _open_cluster(disk: Disk, layout: DataLayout, clock: Clock, random: RandomBytes) -> Cluster:

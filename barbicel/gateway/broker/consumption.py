@@ -15,6 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from twisted.internet.defer import Deferred, fail
@@ -24,9 +25,10 @@ from barbicel.codecs.stroma_events import Commit
 from barbicel.disk import Disk
 from barbicel.errors import BarbicelError, CorruptGroup, LogClosed
 from barbicel.gateway.twisted_types import Reactor
+from barbicel.kestrel_compat.names import is_reserved_group
 from barbicel.stroma import Flusher, GroupKey, GroupStore
 
-__all__ = ["Committed", "GroupOffsets", "Outcomes", "Place", "Position"]
+__all__ = ["Committed", "Errors", "GroupOffsets", "Outcomes", "Place", "Position"]
 
 _log = logging.getLogger(__name__)
 
@@ -54,11 +56,17 @@ class Committed(NamedTuple):
 Outcomes: TypeAlias = dict[Place, BarbicelError | None]
 
 
-class _Job(NamedTuple):
-    """Work for the thread, answered after its turn's write."""
+Errors: TypeAlias = dict[GroupKey, BarbicelError]
 
-    group: str
+
+class _Job(NamedTuple):
+    """Work for the thread, answered after its turn's write.
+
+    `settle` makes the answer out of what `run` returned and of what could not be written.
+    """
+
     run: Callable[[], Any]
+    settle: Callable[[Any, Errors], Any]
     answer: Deferred[Any] | Future[Any]
 
 
@@ -79,7 +87,7 @@ class GroupOffsets:
         # The same the other way round.
         self._groups_of: dict[Place, set[str]] = {}
         for key in self.store.groups():
-            self._remember(key.group, (key.topic, key.partition))
+            self.remember(key.group, (key.topic, key.partition))
         self._told: set[str] = set()
         self._wakes = threading.Condition()
         self._jobs: deque[_Job] = deque()
@@ -92,9 +100,7 @@ class GroupOffsets:
 
     def log_opened(self, topic: str, partition: int, end_offset: int) -> None:
         """After a crash: a group that had consumed beyond the log's end goes back to it."""
-        with self._places_lock:
-            groups = list(self._groups_of.get((topic, partition), ()))
-        for key in self.store.clamp(topic, partition, end_offset, groups):
+        for key in self.store.clamp(topic, partition, end_offset, self.groups_of((topic, partition))):
             _log.warning(
                 "group %s had consumed beyond the end of %s-%d, and was set back", key.group, topic, partition
             )
@@ -110,7 +116,7 @@ class GroupOffsets:
             ]
             return [error for outcome in outcomes for error in outcome.values() if error is not None]
 
-        self._put(_Job("", run, done))
+        self._put(_Job(run, _as_it_is, done))
         for error in done.result():
             raise error
 
@@ -128,7 +134,7 @@ class GroupOffsets:
 
     def commit(self, group: str, positions: Sequence[Position]) -> Deferred[Outcomes]:
         """Answered when they are written; synced within 100 ms."""
-        return self._submit(group, lambda: {at.place: self._record(group, at) for at in positions})
+        return self._change(group, lambda: {at.place: self._record(group, at) for at in positions})
 
     def fetch(
         self, group: str, places: Iterable[Place] | None
@@ -141,7 +147,7 @@ class GroupOffsets:
             found = {place: self._read(GroupKey(*place, group)) for place in wanted}
             return {place: position for place, position in found.items() if position is not None}
 
-        return self._submit(group, run)
+        return self._change(group, run)
 
     def delete(self, group: str, places: Iterable[Place] | None = None) -> Deferred[Outcomes]:
         """Forget the positions, durably: those in these partitions or all. What there is not, is left out."""
@@ -150,7 +156,32 @@ class GroupOffsets:
             known = self.places(group)
             return self._delete(group, known if places is None else sorted(set(places).intersection(known)))
 
-        return self._submit(group, run)
+        return self._change(group, run)
+
+    def submit(self, run: Callable[[], T], settle: Callable[[T, Errors], T]) -> Deferred[T]:
+        """Call `run` in the thread. It may record events in `store`: they are written before `settle`, which
+        is given those that could not be, and makes the answer."""
+        answer: Deferred[T] = Deferred()
+        try:
+            self._put(_Job(run, settle, answer))
+        except LogClosed as error:
+            return fail(error)
+        return answer
+
+    def reserved_places(self) -> list[tuple[str, str, int]]:
+        """(group, topic, partition) of every queue's readers."""
+        with self._places_lock:
+            return [
+                (group, *place)
+                for group, places in self._places.items()
+                if is_reserved_group(group)
+                for place in places
+            ]
+
+    def groups_of(self, place: Place) -> list[str]:
+        """The groups that have a position in a partition."""
+        with self._places_lock:
+            return sorted(self._groups_of.get(place, ()))
 
     # --- what jobs do: the thread -------------------------------------------------------------------
 
@@ -165,7 +196,7 @@ class GroupOffsets:
         except ValueError as error:  # the format cannot hold it
             return BarbicelError(str(error))
         # A write that fails leaves the place here: its files may have come to be, and may hold something.
-        self._remember(group, position.place)
+        self.remember(group, position.place)
         return None
 
     def _read(self, key: GroupKey) -> Committed | BarbicelError | None:
@@ -174,8 +205,8 @@ class GroupOffsets:
         except BarbicelError as error:
             self._tell_once(error)
             return error
-        if not state.is_committed:
-            return None
+        if not state.is_committed and not is_reserved_group(key.group):
+            return None  # a queue's position is not committed by anybody, and shown all the same
         metadata = None if state.metadata is None else state.metadata.decode("utf-8", "replace")
         return Committed(
             state.acked_until, -1 if state.leader_epoch is None else state.leader_epoch, metadata
@@ -196,15 +227,15 @@ class GroupOffsets:
                 outcomes[place] = error
                 continue
             outcomes[place] = None
-            self._forget(group, place)
+            self.forget(group, place)
         return outcomes
 
-    def _remember(self, group: str, place: Place) -> None:
+    def remember(self, group: str, place: Place) -> None:
         with self._places_lock:
             self._places.setdefault(group, set()).add(place)
             self._groups_of.setdefault(place, set()).add(group)
 
-    def _forget(self, group: str, place: Place) -> None:
+    def forget(self, group: str, place: Place) -> None:
         with self._places_lock:
             groups, known = self._groups_of.get(place, set()), self._places.get(group, set())
             groups.discard(group)
@@ -216,13 +247,15 @@ class GroupOffsets:
 
     # --- the turns ----------------------------------------------------------------------------------
 
-    def _submit(self, group: str, run: Callable[[], T]) -> Deferred[T]:
-        answer: Deferred[T] = Deferred()
-        try:
-            self._put(_Job(group, run, answer))
-        except LogClosed as error:
-            return fail(error)
-        return answer
+    def _change(self, group: str, run: Callable[[], dict[Place, Any]]) -> Deferred[dict[Place, Any]]:
+        """What could not be written stands in place of what would have been, for fetches too: they have seen
+        what was recorded."""
+
+        def settle(outcomes: dict[Place, Any], errors: Errors) -> dict[Place, Any]:
+            failed = {key[:2]: error for key, error in errors.items() if key.group == group}
+            return {place: failed.get(place, outcome) for place, outcome in outcomes.items()}
+
+        return self.submit(run, settle)
 
     def _put(self, job: _Job) -> None:
         with self._wakes:
@@ -251,17 +284,15 @@ class GroupOffsets:
             return jobs
 
     def _write(self, jobs: list[_Job], results: list[Any]) -> list[Any]:
-        """The results, with what could not be written in place of what would have been."""
         errors = _run(self.store.commit)
         if isinstance(errors, _Failed):
             return [errors] * len(jobs)
-        for key, error in errors.items():
+        for error in errors.values():
             _log.error("%s", error)
-            for job, result in zip(jobs, results, strict=True):
-                # Fetches too: they have seen what was recorded.
-                if job.group == key.group and isinstance(result, dict) and key[:2] in result:
-                    result[key[:2]] = error
-        return results
+        return [
+            result if isinstance(result, _Failed) else _run(partial(job.settle, result, errors))
+            for job, result in zip(jobs, results, strict=True)
+        ]
 
     def close(self) -> None:
         """Write and sync everything. Waits for the disk. Raises the first error, after the rest."""
@@ -279,6 +310,10 @@ def _run(function: Callable[[], Any]) -> Any:
         return function()
     except Exception as error:
         return _Failed(error)
+
+
+def _as_it_is(result: T, errors: Errors) -> T:
+    return result
 
 
 def _settle(answer: Future[Any], result: Any) -> None:

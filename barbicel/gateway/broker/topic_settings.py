@@ -3,7 +3,8 @@
 A topic stores only what was set on it, as text; everything else follows the server's settings. All names of
 Kafka 4.3 are known but those of its remote storage, so that tools which copy a topic's settings work. Some
 have no effect: they are kept and reported, and each row says what is done instead. `cleanup.policy` is not
-one of them: a topic that is never compacted must not say that it is.
+one of them: a topic that is never compacted must not say that it is. `kestrel.queue` is the one name that is
+not Kafka's.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from barbicel.config.values import LONG_MAX, Choice, Fraction, Names, Rule, Swit
 from barbicel.gateway.broker.topic_errors import InvalidAlteration, InvalidSetting
 
 __all__ = [
+    "QUEUE",
     "TOPIC_SETTINGS",
     "Change",
     "Described",
@@ -30,7 +32,10 @@ __all__ = [
     "check_settings",
     "describe_settings",
     "effective_settings",
+    "is_queue",
 ]
+
+QUEUE = "kestrel.queue"
 
 
 class TopicSetting(NamedTuple):
@@ -118,6 +123,14 @@ _ROWS = (
     TopicSetting(
         "min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio", Fraction(), "0.5", _NO_COMPACTION
     ),
+    TopicSetting(
+        QUEUE,
+        QUEUE,
+        Switch(),
+        "false",
+        "The topic is a Kestrel queue: it has one partition, and a segment is deleted as soon as all that"
+        " read the topic are past it. Decided when the topic is created.",
+    ),
 )
 
 TOPIC_SETTINGS: Mapping[str, TopicSetting] = MappingProxyType({row.name: row for row in _ROWS})
@@ -203,6 +216,7 @@ class TopicValues(NamedTuple):
     is_append_time: bool
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
+    is_queue: bool
 
 
 def effective_settings(settings: Mapping[str, str], config: Config) -> TopicValues:
@@ -222,7 +236,13 @@ def effective_settings(settings: Mapping[str, str], config: Config) -> TopicValu
         is_append_time=value("message.timestamp.type") == "LogAppendTime",
         timestamp_before_max_ms=value("message.timestamp.before.max.ms"),
         timestamp_after_max_ms=value("message.timestamp.after.max.ms"),
+        is_queue=is_queue(settings),
     )
+
+
+def is_queue(settings: Mapping[str, str]) -> bool:
+    """Whether a topic of these settings is a Kestrel queue."""
+    return settings.get(QUEUE) == "true"
 
 
 def _limit(value: int) -> int | None:

@@ -234,11 +234,13 @@ class Topics:
 
     # --- changes ------------------------------------------------------------------------------------
 
-    def create(self, name: str, partitions: int, settings: Mapping[str, str]) -> Deferred[OpenTopic]:
+    def create(
+        self, name: str, partitions: int, settings: Mapping[str, str], *, may_collide: bool = False
+    ) -> Deferred[OpenTopic]:
         """Fails with what Catalogue.create raises, or what the disk says."""
 
         def work() -> OpenTopic:
-            topic = self._catalogue.create(name, partitions, settings)
+            topic = self._catalogue.create(name, partitions, settings, may_collide=may_collide)
             try:
                 return self._open(topic)
             except BarbicelError:

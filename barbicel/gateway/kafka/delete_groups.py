@@ -14,7 +14,7 @@ from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import DeleteGroupsResponse, Message
 from barbicel.gateway.broker.consumption import Outcomes
 from barbicel.gateway.kafka.api import Api, Call
-from barbicel.gateway.kafka.group_refusals import group_error_code_of
+from barbicel.gateway.kafka.group_refusals import group_error_code_of, group_refusal
 
 __all__ = ["API"]
 
@@ -31,6 +31,8 @@ def respond(call: Call, request: Message) -> Deferred[Message]:
 
 def _delete(call: Call, group_id: str) -> Deferred[ErrorCode]:
     broker = call.broker
+    if refusal := group_refusal(call, group_id):
+        return succeed(refusal)
     removed = broker.coordinator.remove(group_id)
     if removed is ErrorCode.NON_EMPTY_GROUP:
         return succeed(removed)

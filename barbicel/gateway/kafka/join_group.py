@@ -5,6 +5,7 @@
 - Version 1 brought the rebalance timeout, 4 MEMBER_ID_REQUIRED (KIP-394), 5 static members (KIP-345); 9 tells
   a restarted leader to assign nothing (KIP-814). The coordinator is told the version and decides.
 - Below 7 the protocol's name cannot be null.
+- The groups of Kestrel's queues have no members: see group_refusals.py, and the same in the other group APIs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from twisted.internet.defer import Deferred
 
 from barbicel.codecs.kafka.messages import JoinGroupResponse, Message
 from barbicel.gateway.broker.membership import JoinAnswer, JoinRequest, Protocol
-from barbicel.gateway.kafka.api import Api, Call
+from barbicel.gateway.kafka.api import Api, Call, Reply
+from barbicel.gateway.kafka.group_refusals import group_refusal
 
 __all__ = ["API"]
 
@@ -23,8 +25,10 @@ MemberRow = JoinGroupResponse.JoinGroupResponseMember
 NULL_PROTOCOL_SINCE = 7
 
 
-def respond(call: Call, request: Message) -> Deferred[Message]:
+def respond(call: Call, request: Message) -> Reply:
     broker = call.broker
+    if refusal := group_refusal(call, request.group_id):
+        return _answer(call.version, JoinAnswer(refusal, member_id=request.member_id))
     answered: Deferred[JoinAnswer] = Deferred()
     waiting = broker.coordinator.join(_join_request(call, request), broker.steady_clock(), answered.callback)
     call.on_lost = waiting.forget

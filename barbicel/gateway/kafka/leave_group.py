@@ -11,6 +11,7 @@ from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import LeaveGroupResponse, Message
 from barbicel.gateway.broker.membership import LeaveAnswer, MemberIdentity
 from barbicel.gateway.kafka.api import Api, Call
+from barbicel.gateway.kafka.group_refusals import group_refusal
 
 __all__ = ["API"]
 
@@ -19,9 +20,7 @@ MANY_SINCE = 3
 
 
 def respond(call: Call, request: Message) -> Message:
-    broker = call.broker
-    answer = broker.coordinator.leave(request.group_id, _leavers(call, request), broker.steady_clock())
-    broker.watch_groups()
+    answer = _leave(call, request)
     return LeaveGroupResponse(
         throttle_time_ms=0,
         error_code=answer.error if call.version >= MANY_SINCE else _error_of_the_one(answer),
@@ -34,6 +33,15 @@ def respond(call: Call, request: Message) -> Message:
             for identity, error in answer.leavers
         ],
     )
+
+
+def _leave(call: Call, request: Message) -> LeaveAnswer:
+    broker = call.broker
+    if refusal := group_refusal(call, request.group_id):
+        return LeaveAnswer(refusal)
+    answer = broker.coordinator.leave(request.group_id, _leavers(call, request), broker.steady_clock())
+    broker.watch_groups()
+    return answer
 
 
 def _leavers(call: Call, request: Message) -> tuple[MemberIdentity, ...]:

@@ -2,7 +2,7 @@
 
 - The coordinator forgets a group without members; its positions are what is left of it. Such a group is Empty
   and has no protocol type, like Kafka's groups that never had members; Java, librdkafka and kafka-python
-  count it among the consumer groups.
+  count it among the consumer groups. The groups of Kestrel's queues are such ones.
 - Version 4 brought a filter by state, 5 one by type; both ignore case, and an empty one lets all pass.
 """
 

@@ -21,7 +21,7 @@ from barbicel.codecs.kafka.messages import Message, OffsetCommitResponse
 from barbicel.gateway.broker.consumption import Outcomes, Place, Position
 from barbicel.gateway.broker.membership import Commit
 from barbicel.gateway.kafka.api import Api, Call, Reply
-from barbicel.gateway.kafka.group_refusals import group_error_code_of
+from barbicel.gateway.kafka.group_refusals import group_error_code_of, group_refusal
 
 __all__ = ["API"]
 
@@ -42,7 +42,9 @@ def respond(call: Call, request: Message) -> Reply:
     committer = Commit(
         request.group_id, request.generation_id_or_member_epoch, request.member_id, request.group_instance_id
     )
-    refusal = call.broker.coordinator.check_commit(committer, call.broker.steady_clock())
+    refusal = group_refusal(call, request.group_id) or call.broker.coordinator.check_commit(
+        committer, call.broker.steady_clock()
+    )
     call.broker.watch_groups()
     positions = [position for asked in topics for position in _positions(asked)]
     errors = {position.place: _check(call, position) or refusal for position in positions}

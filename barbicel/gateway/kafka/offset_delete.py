@@ -16,7 +16,7 @@ from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import Message, OffsetDeleteResponse
 from barbicel.gateway.broker.consumption import Outcomes, Place
 from barbicel.gateway.kafka.api import Api, Call, Reply
-from barbicel.gateway.kafka.group_refusals import group_error_code_of
+from barbicel.gateway.kafka.group_refusals import group_error_code_of, group_refusal
 
 __all__ = ["API"]
 
@@ -26,10 +26,7 @@ PartitionRow = TopicRow.OffsetDeleteResponsePartition
 
 def respond(call: Call, request: Message) -> Reply:
     offsets = call.broker.offsets
-    refusal = call.broker.coordinator.check_offset_delete(request.group_id)
-    if refusal is ErrorCode.GROUP_ID_NOT_FOUND and offsets.places(request.group_id):
-        refusal = ErrorCode.NONE
-    if refusal is not ErrorCode.NONE:
+    if refusal := group_refusal(call, request.group_id) or _check_group(call, request.group_id):
         return OffsetDeleteResponse(error_code=refusal, throttle_time_ms=0, topics=[])
     errors = {
         (topic.name, partition.partition_index): _check(
@@ -41,6 +38,13 @@ def respond(call: Call, request: Message) -> Reply:
     allowed = [place for place, error in errors.items() if error is ErrorCode.NONE]
     deleted: Deferred[Outcomes] = offsets.delete(request.group_id, allowed)
     return deleted.addCallback(partial(_answer, request.topics, errors))
+
+
+def _check_group(call: Call, group_id: str) -> ErrorCode:
+    error = call.broker.coordinator.check_offset_delete(group_id)
+    if error is ErrorCode.GROUP_ID_NOT_FOUND and call.broker.offsets.places(group_id):
+        return ErrorCode.NONE
+    return error
 
 
 def _check(call: Call, group_id: str, name: str, number: int) -> ErrorCode:

@@ -6,6 +6,7 @@
   in place of names.
 - require_stable (7) asks to wait for transactions; there are none. The member and its epoch (9) are of
   the newer consumer protocol and are not checked, as Kafka does not for classic groups.
+- Of a Kestrel queue's group it is told up to where everything was taken, though nobody ever commits that.
 - A position that cannot be read is its partition's error: a consumer that was told -1 would begin anew.
 """
 

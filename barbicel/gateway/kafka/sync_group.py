@@ -10,13 +10,16 @@ from twisted.internet.defer import Deferred
 
 from barbicel.codecs.kafka.messages import Message, SyncGroupResponse
 from barbicel.gateway.broker.membership import SyncAnswer, SyncRequest
-from barbicel.gateway.kafka.api import Api, Call
+from barbicel.gateway.kafka.api import Api, Call, Reply
+from barbicel.gateway.kafka.group_refusals import group_refusal
 
 __all__ = ["API"]
 
 
-def respond(call: Call, request: Message) -> Deferred[Message]:
+def respond(call: Call, request: Message) -> Reply:
     broker = call.broker
+    if refusal := group_refusal(call, request.group_id):
+        return _answer(SyncAnswer(refusal))
     answered: Deferred[SyncAnswer] = Deferred()
     waiting = broker.coordinator.sync(_sync_request(call, request), broker.steady_clock(), answered.callback)
     call.on_lost = waiting.forget

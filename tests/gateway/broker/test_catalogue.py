@@ -18,6 +18,7 @@ from barbicel.gateway.broker.cluster import PRODUCER_ID_BLOCK, random_id
 from barbicel.gateway.broker.topic_errors import (
     CatalogueStopped,
     InvalidPartitions,
+    InvalidSetting,
     InvalidTopic,
     TopicExists,
     UnknownTopic,
@@ -116,6 +117,50 @@ def test_a_point_and_an_underscore_count_as_the_same(
         after.create(second, 1, {})
     after.delete(first)
     assert after.create(second, 1, {}).name == second
+
+
+def test_queues_may_collide(disk: FaultDisk, catalogue: Catalogue) -> None:
+    names = ("a.b", "a_b")
+    for name in names:
+        catalogue.create(name, 1, {}, may_collide=True)
+    catalogue.change_settings("a_b", {"retention.ms": "5"})
+    with pytest.raises(TopicExists):
+        catalogue.create("a.b", 1, {}, may_collide=True)
+    after = reopened(disk, catalogue)
+    assert {topic.name for topic in after} == set(names)
+    # The rest of them still is in the way of others.
+    after.delete("a.b")
+    with pytest.raises(InvalidTopic, match="collides with 'a_b'"):
+        after.create("a.b", 1, {})
+    after.delete("a_b")
+    assert after.create("a.b", 1, {}).name == "a.b"
+
+
+def test_a_queue_has_one_partition(catalogue: Catalogue) -> None:
+    with pytest.raises(InvalidPartitions, match="a Kestrel queue has one"):
+        catalogue.create("q", 2, {"kestrel.queue": "true"})
+    assert catalogue.by_name("q") is None
+    catalogue.create("q", 1, {"kestrel.queue": "true"})
+    with pytest.raises(InvalidPartitions, match="a Kestrel queue has one"):
+        catalogue.add_partitions("q", 2)
+    catalogue.create("t", 2, {"kestrel.queue": "false"})
+    assert catalogue.add_partitions("t", 3).partitions == 3
+
+
+@pytest.mark.parametrize("text", ["true", "false"])
+def test_a_topic_stays_a_queue_or_none(disk: FaultDisk, catalogue: Catalogue, text: str) -> None:
+    other = {"true": "false", "false": "true"}[text]
+    catalogue.create("q", 1, {"kestrel.queue": text})
+    with pytest.raises(InvalidSetting, match=f"'q' it stays {text}"):
+        catalogue.change_settings("q", {"kestrel.queue": other})
+    changed = catalogue.change_settings("q", {"kestrel.queue": text, "retention.ms": "5"})
+    assert reopened(disk, catalogue).by_name("q") == changed
+
+
+def test_settings_without_it_would_make_a_queue_none(catalogue: Catalogue) -> None:
+    catalogue.create("q", 1, {"kestrel.queue": "true"})
+    with pytest.raises(InvalidSetting):
+        catalogue.change_settings("q", {"retention.ms": "5"})
 
 
 @pytest.mark.parametrize("partitions", [0, -1, MAX_PARTITIONS + 1, 1 << 31])

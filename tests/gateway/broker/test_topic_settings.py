@@ -48,6 +48,7 @@ GOOD = {
     "min.compaction.lag.ms": "1",
     "max.compaction.lag.ms": "1",
     "min.cleanable.dirty.ratio": "0.01",
+    "kestrel.queue": "true",
 }
 
 BAD = {
@@ -77,6 +78,7 @@ BAD = {
     "min.compaction.lag.ms": "-1",
     "max.compaction.lag.ms": "0",
     "min.cleanable.dirty.ratio": "1.1",
+    "kestrel.queue": "yes",
 }
 
 
@@ -196,6 +198,7 @@ def test_what_is_not_set_follows_the_server() -> None:
     assert values.is_append_time
     assert values.max_message_bytes == 1_048_588
     assert values.timestamp_after_max_ms == 3_600_000
+    assert not values.is_queue
 
 
 def test_what_is_set_comes_first() -> None:
@@ -204,6 +207,8 @@ def test_what_is_set_comes_first() -> None:
     assert (values.segment_bytes, values.segment_ms, values.max_message_bytes) == (1 << 20, 1, 0)
     assert (values.timestamp_before_max_ms, values.timestamp_after_max_ms) == (0, LONG_MAX)
     assert values.is_append_time
+    assert values.is_queue
+    assert not effective_settings({"kestrel.queue": "false"}, Config()).is_queue
 
 
 def described(name: str, settings: dict[str, str], config: Config) -> Described:
@@ -243,4 +248,6 @@ def test_a_server_setting_that_says_the_default_is_still_a_setting() -> None:
 def test_what_has_no_effect_says_so() -> None:
     with_effect = {name for name, row in TOPIC_SETTINGS.items() if row.broker_name in SETTINGS}
     for name, row in TOPIC_SETTINGS.items():
-        assert row.doc.startswith("No effect: ") == (name not in with_effect | {"cleanup.policy"})
+        assert row.doc.startswith("No effect: ") == (
+            name not in with_effect | {"cleanup.policy", "kestrel.queue"}
+        )

@@ -64,6 +64,9 @@ class HandReactor(Clock):
     def until(self, is_done: Callable[[], object]) -> None:
         deadline = time.monotonic() + DEADLINE_S
         while not is_done():
+            self.advance(0)
+            if is_done():
+                break
             function, arguments = self._calls.get(timeout=deadline - time.monotonic())
             function(*arguments)
 

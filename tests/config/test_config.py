@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -20,12 +21,13 @@ from barbicel.config import (
     load_config,
 )
 from barbicel.config.example import render_example, toml_key
+from barbicel.config.queue_settings import QUEUE_SETTINGS
 from barbicel.config.sources import MAX_FILE_BYTES
 from barbicel.config.values import ValueType
 from barbicel.errors import DiskError
 from tests.support.fault_disk import FaultDisk
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 FILE = "/etc/barbicel.toml"
 
 
@@ -51,7 +53,8 @@ def problems(
 
 def test_a_field_is_named_like_its_setting() -> None:
     assert all(hasattr(Config(), setting.attribute) for setting in SETTINGS.values())
-    assert {name.replace(".", "_") for name in SETTINGS} == set(Config.__slots__) - {"origins"}
+    names = {one.name for one in fields(Config)}
+    assert {name.replace(".", "_") for name in SETTINGS} == names - {"origins", "kestrel_queues"}
 
 
 def test_no_two_settings_share_a_variable_or_a_flag() -> None:
@@ -180,6 +183,14 @@ def test_lists_may_be_text_or_lists() -> None:
 )
 def test_what_kubernetes_sets_for_a_service_is_no_setting(variable: str) -> None:
     assert load(environment={variable: "10.0.0.1"}) == Config()
+
+
+@pytest.mark.parametrize("variable", ["BARBICEL_KESTREL_PORT", "BARBICEL_KESTREL_TEXT_PORT"])
+def test_a_service_may_be_named_like_a_setting(variable: str) -> None:
+    assert load(environment={variable: "tcp://10.0.0.1:22133"}) == Config()
+    assert load(environment={variable: "1234"}) != Config()
+    (problem,) = problems(environment={variable: "12x"})
+    assert problem == f"variable {variable} is '12x', allowed is a whole number from 0 to 65535"
 
 
 # Mistakes
@@ -319,6 +330,21 @@ def test_the_example_without_its_comment_signs_is_every_default() -> None:
     config = load(re.sub(rf"^# ({keys}) = ", r"\1 = ", render_example(), flags=re.MULTILINE))
     assert config == Config()
     assert all(config.origin(name).kind == "file" for name in SETTINGS)
+
+
+def test_the_example_of_queues_is_every_default_and_some_queues() -> None:
+    rows = re.sub(r"^# (\[kestrel\.[^ ]*\]$|\w+ = )", r"\1", render_example(), flags=re.MULTILINE)
+    tables = load(rows[rows.index("[kestrel.default]") :]).kestrel_queues
+    assert tables.default == {row.attribute: row.default for row in QUEUE_SETTINGS.values()}
+    assert set(tables.queues) == {"orders", "orders+audit"}
+    assert tables.queues["orders"]["open_transaction_timeout_ms"] == 30_000
+    assert tables.aliases == {"everywhere": ("orders", "invoices")}
+
+
+def test_all_of_the_example_can_be_one_file() -> None:
+    names = "|".join(re.escape(toml_key(name)) for name in SETTINGS)
+    text = re.sub(rf"^# (({names}|\w+) = |\[kestrel\.[^ ]*\]$)", r"\1", render_example(), flags=re.MULTILINE)
+    assert load(text).kestrel_queues.aliases
 
 
 def test_the_types_are_those_that_kafka_has_for_these_names() -> None:

@@ -1,0 +1,66 @@
+"""Memory for what clients have sent and is not done with yet, of all of Kestrel's connections together.
+
+When it is used up nobody is read from until there is room, but for one whose request has begun: or else the
+beginnings of requests could use it up, none of them whole.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+__all__ = ["Reading", "ReadingBudget"]
+
+
+class Reading(Protocol):
+    """A connection, as far as its reading goes."""
+
+    @property
+    def is_within_a_request(self) -> bool: ...
+
+    def go_on(self) -> None:
+        """There is room."""
+
+
+class ReadingBudget:
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self.held_bytes = 0
+        # Those who wait for room, the first first; and the one that need not.
+        self._crowded: dict[Reading, None] = {}
+        self._favoured: Reading | None = None
+
+    @property
+    def has_room(self) -> bool:
+        return self.held_bytes < self._max_bytes
+
+    def change(self, by_bytes: int) -> None:
+        had_room = self.has_room
+        self.held_bytes += by_bytes
+        if self._crowded and not had_room and self.has_room:
+            crowded, self._crowded = self._crowded, {}
+            for connection in crowded:
+                connection.go_on()
+
+    def may_read(self, connection: Reading) -> bool:
+        """If not, the connection is called when it may."""
+        if self._favoured is connection and not connection.is_within_a_request:
+            self._favour_another()
+        if self.has_room or self._favoured is connection:
+            return True
+        if self._favoured is None and connection.is_within_a_request:
+            self._favoured = connection
+            return True
+        self._crowded[connection] = None
+        return False
+
+    def leave(self, connection: Reading) -> None:
+        """The connection is gone."""
+        self._crowded.pop(connection, None)
+        if self._favoured is connection:
+            self._favour_another()
+
+    def _favour_another(self) -> None:
+        self._favoured = next((one for one in self._crowded if one.is_within_a_request), None)
+        if self._favoured is not None:
+            del self._crowded[self._favoured]
+            self._favoured.go_on()

@@ -1,0 +1,1 @@
+"""The Kestrel front end beside a bare Twisted protocol, and Kestrel's own load scenarios as programs."""

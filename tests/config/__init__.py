@@ -1,0 +1,1 @@
+"""Settings: the tables, the sources, and what is said about mistakes."""

@@ -1,0 +1,1 @@
+"""Kestrel without I/O: names, settings, protocols and queues."""

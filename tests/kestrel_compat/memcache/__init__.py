@@ -1,0 +1,1 @@
+"""The memcache protocol's bytes, against what Kestrel does with them."""

@@ -1,0 +1,1 @@
+"""The text protocol's bytes, against what Kestrel does with them."""
