@@ -119,6 +119,9 @@ class Disk(Protocol):
 
     def exists(self, path: str) -> bool: ...
 
+    def unchanged_since(self, directory: str, path: str) -> bool:
+        """Whether no name in a directory came or went since a file was written; False if in doubt."""
+
     def space(self, path: str) -> Space: ...
 
     def make_directory(self, path: str) -> None:
@@ -333,6 +336,14 @@ class RealDisk:
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)
+
+    def unchanged_since(self, directory: str, path: str) -> bool:
+        # The time of a change to the directory cannot be set, as programs that copy do with the other one.
+        # Time stamps are coarse: the same one for both tells nothing.
+        try:
+            return os.stat(directory).st_ctime_ns < os.stat(path).st_mtime_ns
+        except OSError:
+            return False
 
     def space(self, path: str) -> Space:
         with _naming("stat", path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -67,6 +68,43 @@ def test_space_is_told_of_the_file_system_that_a_path_lies_in(disk: Disk, root: 
 
 
 # Directories
+
+
+def test_a_directory_is_unchanged_since_a_file_until_a_name_comes_or_goes(disk: Disk, root: str) -> None:
+    directory, mark = f"{root}/directory", f"{root}/mark"
+    disk.make_directory(directory)
+    make(disk, f"{directory}/a")
+    make(disk, f"{root}/b")
+    changes: list[Callable[[], None]] = [
+        lambda: make(disk, f"{directory}/c"),
+        lambda: disk.rename(f"{root}/b", f"{directory}/a"),
+        lambda: disk.rename(f"{directory}/a", f"{directory}/d"),
+        lambda: disk.unlink(f"{directory}/c"),
+    ]
+    for change in changes:
+        write_until(disk, mark, lambda: disk.unchanged_since(directory, mark))
+        file = disk.open(f"{directory}/{disk.names(directory)[0]}", "write")
+        file.append([b"more"])
+        file.close()
+        assert disk.unchanged_since(directory, mark), "a name is not what is in its file"
+        change()
+        assert not disk.unchanged_since(directory, mark)
+
+
+def write_until(disk: Disk, path: str, condition: Callable[[], bool]) -> None:
+    """Time stamps may be coarse: write a file until it is seen to be younger."""
+    deadline = time.monotonic() + 20
+    while True:
+        replace_file(disk, f"{path}.new", path, [b"mark"])
+        if condition():
+            return
+        assert time.monotonic() < deadline
+
+
+def test_what_is_not_there_is_not_unchanged(disk: Disk, root: str) -> None:
+    make(disk, f"{root}/file")
+    assert not disk.unchanged_since(f"{root}/none", f"{root}/file")
+    assert not disk.unchanged_since(root, f"{root}/none")
 
 
 def test_only_an_empty_directory_is_removed(disk: Disk, root: str) -> None:

@@ -49,6 +49,15 @@ def another_process(script: str, path: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
+def test_a_directory_whose_time_was_set_back_is_not_unchanged(tmp_path: Path) -> None:
+    """As programs do that copy a tree with its times."""
+    mark, directory = tmp_path / "mark", tmp_path / "directory"
+    mark.write_bytes(b"")
+    directory.mkdir()
+    os.utime(directory, ns=(0, 0))
+    assert not RealDisk().unchanged_since(str(directory), str(mark))
+
+
 def test_a_lock_conflicts_between_processes_and_ends_with_kill_9(tmp_path: Path) -> None:
     path = str(tmp_path / "LOCK")
     with another_process(HOLD_A_LOCK, path) as process:

@@ -100,6 +100,12 @@ class FaultDisk(Gate):
             return False
         return True
 
+    def unchanged_since(self, directory: str, path: str) -> bool:
+        try:
+            return self._tree.directory(directory).changed_at < self._tree.inode(path).written_at
+        except OSError:
+            return False
+
     def space(self, path: str) -> Space:
         with self.passing("stat", path):
             self._tree.node(path)

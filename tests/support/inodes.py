@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
+from itertools import count
 from random import Random
 from typing import TypeAlias
 
@@ -18,6 +19,8 @@ __all__ = ["SECTOR_BYTES", "Directory", "Fate", "Inode", "Node", "Patch", "survi
 
 # The unit that a drive writes as a whole.
 SECTOR_BYTES = 512
+# Stands for the time: no two changes have the same.
+_ticks = count(1)
 
 
 class Fate(Enum):
@@ -34,7 +37,7 @@ class Inode:
     `current` is the very object `synced` while they are equal, so that a copy costs nothing.
     """
 
-    __slots__ = ("current", "dirty", "locked", "size_dirty", "synced")
+    __slots__ = ("current", "dirty", "locked", "size_dirty", "synced", "written_at")
 
     def __init__(self, content: bytes = b"") -> None:
         self.current: bytes | bytearray = content
@@ -42,6 +45,7 @@ class Inode:
         self.dirty: set[int] = set()
         self.size_dirty = False
         self.locked = False
+        self.written_at = next(_ticks)
 
     def write(self, position: int, data: bytes) -> None:
         if not data:
@@ -83,6 +87,7 @@ class Inode:
         """Make `content` all that there is, durably."""
         self.forget()
         self.current = self.synced = content
+        self.written_at = next(_ticks)
 
     def with_write(self, position: int, data: bytes) -> Inode:
         """A copy in which `data` is written and not synced."""
@@ -130,6 +135,7 @@ class Inode:
         return self.current
 
     def _touch(self, start: int, end: int) -> None:
+        self.written_at = next(_ticks)
         if start < end:
             self.dirty.update(range(start // SECTOR_BYTES, (end - 1) // SECTOR_BYTES + 1))
         if len(self.current) != len(self.synced):
@@ -139,17 +145,19 @@ class Inode:
 class Directory:
     """Names, as programs see them and as the disk has them, and the changes in between in order."""
 
-    __slots__ = ("changes", "entries", "synced")
+    __slots__ = ("changed_at", "changes", "entries", "synced")
 
     def __init__(self, entries: dict[str, Node] | None = None) -> None:
         self.entries: dict[str, Node] = entries or {}
         self.synced = self.entries.copy()
         self.changes: list[Patch] = []
+        self.changed_at = next(_ticks)
 
     def change(self, patch: Patch) -> None:
         """Change names; all of the patch survives a crash or none of it."""
         _apply(self.entries, patch)
         self.changes.append(patch)
+        self.changed_at = next(_ticks)
 
     def sync(self) -> None:
         self.synced = self.entries.copy()
@@ -159,6 +167,8 @@ class Directory:
         """Add one name for good. No contract says that other names gain by it, so they do not."""
         if any(name in patch for patch in self.changes):
             self.sync()  # changes are durable in order, and this name's history comes before
+        if self.entries.get(name) is not node:
+            self.changed_at = next(_ticks)
         self.entries[name] = self.synced[name] = node
 
     def entries_after(self, fate: Fate, rng: Random) -> dict[str, Node]:
@@ -195,8 +205,10 @@ def survivor(node: Node, fate: Fate, rng: Random, known: dict[Node, Node]) -> No
     if copy is None:
         if isinstance(node, Inode):
             copy = Inode(node.content_after(fate, rng))
+            copy.written_at = node.written_at
         else:
             names = node.entries_after(fate, rng)
             copy = Directory({name: survivor(child, fate, rng, known) for name, child in names.items()})
+            copy.changed_at = node.changed_at
         known[node] = copy
     return copy
