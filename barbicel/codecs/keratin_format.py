@@ -20,6 +20,7 @@ __all__ = [
     "INDEX_ENTRY",
     "INDEX_HEADER_BYTES",
     "LOG_HEADER_BYTES",
+    "SEGMENT_SUFFIXES",
     "SUMS_SUFFIX",
     "TIME_ENTRY",
     "TIME_INDEX",
@@ -322,6 +323,8 @@ def _check_header(data: bytes, magic: bytes, size: int, what: str) -> None:
 # --- file names -----------------------------------------------------------------------------------
 
 SUMS_SUFFIX = "isum"
+# Of the files that every segment has, the log first.
+SEGMENT_SUFFIXES = ("log", INDEX.suffix, TIME_INDEX.suffix, SUMS_SUFFIX)
 MAX_OFFSET = (1 << 64) - 1
 _SEGMENT_NAME = re.compile(r"([0-9]{20})\.(log|idx|tidx|isum)")
 

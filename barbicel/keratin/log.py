@@ -25,6 +25,7 @@ from barbicel.closing import Closing
 from barbicel.codecs.keratin_format import LOG_HEADER_BYTES, FileHeader, Manifest, SealedSegment
 from barbicel.disk import Disk, Lock, RealDisk
 from barbicel.errors import CorruptLog, DiskError, LogClosed, LogStopped, NotALog, OffsetOutOfRange
+from barbicel.keratin.clean_close import has_every_file
 from barbicel.keratin.indexes import SegmentIndexes
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.manifest import write_manifest
@@ -424,7 +425,9 @@ class Log(ReadableLog, Closing):
             with self._only_sync:
                 active.settle()
             self._synced_offset = active.next_offset
-            self._replace_manifest(clean_shutdown=True, next_offset=active.next_offset)
+            # Whoever opens it next relies on that word.
+            is_whole = has_every_file(self._disk, self._layout, self._manifest)
+            self._replace_manifest(clean_shutdown=is_whole, next_offset=active.next_offset)
 
     # --- failing ------------------------------------------------------------------------------------
 

@@ -28,12 +28,10 @@ def read_manifest(disk: Disk, layout: Layout) -> Manifest:
 def _check_consistency(manifest: Manifest) -> None:
     expected = manifest.segments[0].base_offset if manifest.segments else manifest.active_base_offset
     first_base = expected
-    for segment in manifest.segments:
-        if segment.base_offset != expected or segment.last_offset < segment.base_offset:
-            raise CorruptFile(
-                f"segment {segment.base_offset}..{segment.last_offset} does not follow {expected}"
-            )
-        expected = segment.end_offset
+    for base_offset, last_offset, _, _ in manifest.segments:  # by place: every opening goes through them
+        if base_offset != expected or last_offset < base_offset:
+            raise CorruptFile(f"segment {base_offset}..{last_offset} does not follow {expected}")
+        expected = last_offset + 1
     if manifest.active_base_offset != expected or manifest.next_offset < expected:
         raise CorruptFile(
             f"active base {manifest.active_base_offset} and next offset {manifest.next_offset}"

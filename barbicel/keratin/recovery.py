@@ -14,7 +14,7 @@ from barbicel.codecs.keratin_format import (
     INDEX_ENTRY,
     INDEX_HEADER_BYTES,
     LOG_HEADER_BYTES,
-    SUMS_SUFFIX,
+    SEGMENT_SUFFIXES,
     Manifest,
     SealedSegment,
     parse_segment_name,
@@ -22,6 +22,7 @@ from barbicel.codecs.keratin_format import (
 )
 from barbicel.disk import Disk
 from barbicel.errors import CorruptFile, DiskError
+from barbicel.keratin.clean_close import plan_as_closed
 from barbicel.keratin.examine import is_misnamed
 from barbicel.keratin.indexes import read_index
 from barbicel.keratin.layout import ASIDE_MARKS, Layout
@@ -36,7 +37,6 @@ __all__ = ["plan_beside_writer", "plan_recovery"]
 LOOKS_AT_A_LOG_IN_USE = 3
 # An index entry counts the offsets from the segment's first one in 32 bits.
 MAX_SEGMENT_OFFSETS = (1 << 32) - 1
-SUFFIXES = ("log", "idx", "tidx", SUMS_SUFFIX)
 
 
 def plan_recovery(
@@ -46,10 +46,14 @@ def plan_recovery(
 
     Without settings it goes by those in the manifest.
     `deep` looks at every record. `quick` looks only whether the sealed files are there: they were synced
-    before the manifest listed them, and what became of them since is found by whoever reads them.
+    before the manifest listed them, and what became of them since is found by whoever reads them. If no
+    name has changed since a clean close it does not even list them.
     """
     manifest, manifest_problem = _try_manifest(disk, layout)
     settings = settings or settings_in(manifest)
+    as_closed = plan_as_closed(disk, layout, settings, manifest) if quick and manifest is not None else None
+    if as_closed is not None:
+        return as_closed
     listing = _Listing.read(disk, layout, manifest)
     planner = _Planner(disk, layout, settings, listing, deep)
     if manifest is None:
@@ -151,7 +155,7 @@ class _Listing:
         # Whether every file of every listed segment is there.
         self.is_complete = False
         # Base offsets by suffix, of the segments that the manifest does not list.
-        self.others: dict[str, set[int]] = {suffix: set() for suffix in SUFFIXES}
+        self.others: dict[str, set[int]] = {suffix: set() for suffix in SEGMENT_SUFFIXES}
         self.foreign: list[str] = []
         self.asides: list[str] = []
 
@@ -165,7 +169,7 @@ class _Listing:
         if manifest is not None and listing._is_as_expected(manifest):
             return listing
         stems = [segment_name(segment.base_offset, "") for segment in listed]
-        expected = {stem + suffix for suffix in SUFFIXES for stem in stems}
+        expected = {stem + suffix for suffix in SEGMENT_SUFFIXES for stem in stems}
         listing.is_complete = expected <= names
         for name in sorted(names - expected):
             listing._sort_in(name)
@@ -178,9 +182,11 @@ class _Listing:
         """
         logs = [segment_name(segment.base_offset, "log") for segment in manifest.segments]
         logs.append(segment_name(manifest.active_base_offset, "log"))
-        self.is_complete = len(self._names) == len(SUFFIXES) * len(logs) and self._names.issuperset(logs)
+        self.is_complete = len(self._names) == len(SEGMENT_SUFFIXES) * len(logs) and self._names.issuperset(
+            logs
+        )
         if self.is_complete:
-            for suffix in SUFFIXES:
+            for suffix in SEGMENT_SUFFIXES:
                 self.others[suffix].add(manifest.active_base_offset)
         return self.is_complete
 
