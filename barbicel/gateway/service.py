@@ -15,6 +15,7 @@ from barbicel.config.settings import Config
 from barbicel.disk import Disk
 from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.broker import Broker
+from barbicel.gateway.event_loop import install_reactor, listen
 from barbicel.gateway.kafka.server import KafkaServer
 from barbicel.gateway.kestrel.front_end import KestrelFrontEnd
 from barbicel.gateway.twisted_types import BoundPort, Reactor
@@ -22,6 +23,8 @@ from barbicel.gateway.twisted_types import BoundPort, Reactor
 __all__ = ["Service", "run"]
 
 _log = logging.getLogger(__name__)
+
+BACKLOG = 1024
 
 
 class Service:
@@ -66,7 +69,7 @@ class Service:
     def _listen(self, listener: Listener, factory: Any) -> Listener:
         """The listener with the port that is really open."""
         try:
-            port = self._reactor.listenTCP(listener.port, factory, backlog=1024, interface=listener.host)
+            port = listen(self._reactor, listener.port, factory, backlog=BACKLOG, host=listener.host)
         except CannotListenError as error:
             raise BarbicelError(f"cannot listen on {listener}: {error.socketError}") from error
         self._ports.append(port)
@@ -86,13 +89,11 @@ class Service:
 def run(disk: Disk, config: Config, load: Callable[[], Config]) -> None:
     """Serve until SIGINT or SIGTERM, then stop in order. Raises BarbicelError if it cannot start, or cannot
     make everything durable at the end. `load` reads the settings anew, if a client asks for it and may."""
-    from twisted.internet import reactor  # here, because importing it installs it
-
+    running = install_reactor()
     # What Twisted itself has to say goes where everything goes.
     logging.getLogger("twisted").setLevel(logging.WARNING)
     observer: Any = STDLibLogObserver()  # of an interface that is no type
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
-    running: Any = reactor  # the module is replaced by the reactor, which no type says
     service = Service(disk, config, running, load)
     for name, listener in service.kestrel.items():
         _log.info("%s clients are served on %s:%d", name, listener.host, listener.port)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition  # type: ignore[import-untyped]
-from twisted.internet.error import CannotListenError
+from twisted.internet.testing import MemoryReactor
 
 from barbicel.config.listeners import Listener
 from barbicel.config.settings import Config
@@ -96,21 +96,12 @@ def test_a_port_that_is_taken_is_refused_and_the_directory_is_free_again(tmp_pat
         pass
 
 
-class _Taken:
-    """A reactor of which nothing but listenTCP is asked before it fails."""
-
-    def listenTCP(self, *_: object, **__: object) -> object:  # noqa: N802 - Twisted's name
-        refuse: Any = CannotListenError  # it has no types
-        raise refuse("127.0.0.1", 1, OSError(98, "in use"))
-
-    def callFromThread(self, *_: object) -> None:  # noqa: N802 - Twisted's name
-        raise AssertionError
-
-
 def test_a_service_that_cannot_listen_lets_go_of_the_directory(tmp_path: Path) -> None:
-    listeners = (Listener("PLAINTEXT", "127.0.0.1", 1),)
-    config = Config(data_directory=str(tmp_path / "data"), listeners=listeners)
-    for _ in range(2):
-        with pytest.raises(BarbicelError, match="cannot listen") as caught:
-            Service(RealDisk(), config, _Taken(), lambda: config)  # type: ignore[arg-type]  # so little of a reactor
-        assert not isinstance(caught.value, LogLocked)
+    reactor: Any = MemoryReactor()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listeners = (Listener("PLAINTEXT", "127.0.0.1", taken.getsockname()[1]),)
+        config = Config(data_directory=str(tmp_path / "data"), listeners=listeners)
+        for _ in range(2):
+            with pytest.raises(BarbicelError, match="cannot listen") as caught:
+                Service(RealDisk(), config, reactor, lambda: config)
+            assert not isinstance(caught.value, LogLocked)
