@@ -1,8 +1,8 @@
 """Twisted's event loop and TCP, with what costs most at thousands of small requests left out.
 
-Measured with 50 clients that wait for each answer: Twisted's own loop spends a third of a request on a logging
-context around every event, and another third on asking epoll whether a socket can be written to, which it
-nearly always can.
+Measured with 50 clients that wait for each answer: a protocol that does nothing takes 39 µs of processor time
+an answer, of which some 8 are a logging context around every event, and 14 to 18 are spent on asking epoll
+whether a socket can be written to, which it nearly always can.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from twisted.internet import tcp
 
 from barbicel.gateway.twisted_types import BoundPort, Reactor
 
-__all__ = ["install_reactor", "listen"]
+__all__ = ["PromptServer", "install_reactor", "listen"]
 
 
 def install_reactor() -> Reactor:
@@ -54,24 +54,29 @@ def install_reactor() -> Reactor:
     return plain
 
 
-class _PromptServer(tcp.Server):
-    """A connection that sends at once, unless something is waiting to be sent before it."""
+class PromptServer(tcp.Server):
+    """A connection that sends at once, as far as the kernel takes it. The rest, with Twisted's back-pressure,
+    and whatever comes behind it, waits for the loop."""
 
     def write(self, data: bytes) -> None:
-        may_send = self.connected and not self._writeDisconnected and not self.TLS
-        if may_send and data and not self.dataBuffer and not self._tempDataBuffer:
-            sent = self.writeSomeData(data)
-            if isinstance(sent, int):
-                if sent == len(data):
-                    return
+        # There is no public way to ask whether something is waiting to be sent.
+        if self.connected and not (
+            self.dataBuffer or self._tempDataBuffer or self.TLS or self._writeDisconnected
+        ):
+            try:
+                sent = self.socket.send(data)
+            except OSError:
+                sent = 0  # the kernel's buffer is full, or the connection is gone, which the loop finds out
+            if sent == len(data):
+                return
+            if sent:
                 data = data[sent:]
-            # An error is found again, and dealt with, when the loop tries to send.
         buffer: Any = super().write  # it has no types
         buffer(data)
 
 
 class _PromptPort(tcp.Port):
-    transport = _PromptServer
+    transport = PromptServer
 
 
 def listen(reactor: Reactor, port: int, factory: Any, *, backlog: int, host: str) -> BoundPort:

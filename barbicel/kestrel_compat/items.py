@@ -77,7 +77,7 @@ def new_record(
     data: bytes, flags: int, expiry_ms: int | None, audience: Audience, added_ms: int
 ) -> NewRecord:
     if not flags and expiry_ms is None and audience is None:
-        return NewRecord(added_ms, None, data)
+        return _new(NewRecord, (added_ms, None, data, ()))
     headers: list[tuple[bytes, bytes | None]] = []
     if expiry_ms is not None:
         headers.append((EXPIRY_HEADER, b"%d" % expiry_ms))

@@ -47,7 +47,7 @@ class SettingsBook:
         """What holds for the queue or child of this name, whether there is one or not."""
         if (own := self._by_name.get(name)) is not None:
             return own
-        if (master := _master(name)) == name:
+        if "+" not in name or (master := _master(name)) == name:
             return self._default
         return self._children.get(master, self._default_child)
 

@@ -26,7 +26,9 @@ from barbicel.codecs.kafka.records import Headers
 __all__ = ["ControlType", "NewRecord", "build_appendable", "build_batch", "build_control_batch"]
 
 ONE_BYTE = [bytes([number]) for number in range(128)]
+ONE_BYTE_OF_MORE = [bytes([number | 128]) for number in range(128)]
 NULL = ONE_BYTE[1]  # the length -1, zig-zagged
+NO_HEADERS = ONE_BYTE[0]
 
 CONTROL_VERSION = 0
 CONTROL_KEY = struct.Struct(
@@ -146,22 +148,36 @@ def _build(
 def _encode_records(records: Iterable[NewRecord], base_timestamp: int) -> Iterator[bytes]:
     varint = _encode_varint
     for delta, (timestamp, key, value, headers) in enumerate(records):
-        pieces = [b"\0", varint(timestamp - base_timestamp), varint(delta)]
-        pieces += (NULL,) if key is None else (varint(len(key)), key)
-        pieces += (NULL,) if value is None else (varint(len(value)), value)
-        pieces.append(varint(len(headers)))
-        for header_key, header_value in headers:
-            pieces += (varint(len(header_key)), header_key)
-            pieces += (NULL,) if header_value is None else (varint(len(header_value)), header_value)
-        record = b"".join(pieces)
-        yield varint(len(record))
-        yield record
+        head = b"\0" + varint(timestamp - base_timestamp) + varint(delta)
+        head += NULL if key is None else varint(len(key)) + key
+        head += NULL if value is None else varint(len(value))
+        tail = b"".join(_encode_headers(headers)) if headers else NO_HEADERS
+        value = value or b""
+        yield varint(len(head) + len(value) + len(tail))
+        yield head
+        yield value
+        yield tail
+
+
+def _encode_headers(headers: Headers) -> Iterator[bytes]:
+    varint = _encode_varint
+    yield varint(len(headers))
+    for key, value in headers:
+        yield varint(len(key))
+        yield key
+        if value is None:
+            yield NULL
+        else:
+            yield varint(len(value))
+            yield value
 
 
 def _encode_varint(number: int) -> bytes:
     number = number << 1 if number >= 0 else ~(number << 1)
     if number < 128:
         return ONE_BYTE[number]
+    if number < 16384:
+        return ONE_BYTE_OF_MORE[number & 127] + ONE_BYTE[number >> 7]
     if number >> 64:
         raise ValueError("a difference of timestamps has more than 64 bits")
     encoded = bytearray()

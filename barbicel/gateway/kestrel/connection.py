@@ -21,7 +21,6 @@ from zope.interface import implementer  # type: ignore[import-untyped]  # it has
 
 from barbicel.errors import BarbicelError
 from barbicel.gateway.kestrel.dialect import Address, Dialect
-from barbicel.gateway.kestrel.sending import writing_to
 from barbicel.gateway.kestrel.serving import Kind, Serving
 from barbicel.gateway.kestrel.session import Session
 from barbicel.gateway.twisted_types import Transport
@@ -114,7 +113,6 @@ class Connection(Protocol):
         self.transport.bufferSize = READ_BYTES
         self.transport.SEND_LIMIT = SEND_BYTES
         self.transport.registerProducer(self, True)
-        self._write = writing_to(self.transport)
         self._server.connected(self)
 
     def dataReceived(self, data: bytes) -> None:
@@ -164,7 +162,7 @@ class Connection(Protocol):
         finally:
             self._is_serving = False
         self._send()
-        if self._is_over:
+        if self.is_leaving:
             return
         if self._kind is Kind.ALONE and self._slots:
             self._slots[0].resume()
@@ -291,7 +289,7 @@ class Connection(Protocol):
             self._out_bytes = 0
             self.shared.counters.bytes_written += len(data)
             if data:
-                self._write(data)
+                self.transport.write(data)
         if self._is_ending and not self._slots:
             self._is_over = True
             self.transport.unregisterProducer()

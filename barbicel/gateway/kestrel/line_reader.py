@@ -97,6 +97,7 @@ class LineReader:
         self._is_filling = False
         self._deadlines: list[tuple[int, int, OpenRead]] = []
         self._deadline_timer: Timer | None = None
+        self._watched_ms = 0
         self._when_filled: list[Deferred[None]] = []
 
     @property
@@ -256,13 +257,17 @@ class LineReader:
         self.serve()
 
     def _watch_deadlines(self) -> None:
+        """Deadlines rise, but for a change of the setting: the timer is for the first one or an earlier."""
+        if not self._deadlines:
+            return
+        due_ms = self._deadlines[0][0]
         if self._deadline_timer is not None and self._deadline_timer.active():
-            if len(self._deadlines) > 1:
-                return  # deadlines rise, but for a change of the setting, which has its effect a little later
+            if self._watched_ms <= due_ms:
+                return
             self._deadline_timer.cancel()
-        if self._deadlines:
-            delay_s = max(0, self._deadlines[0][0] - self.queue.clock()) / 1000
-            self._deadline_timer = self.queue.reactor.callLater(delay_s, self._end_overdue)
+        self._watched_ms = due_ms
+        delay_s = max(0, due_ms - self.queue.clock()) / 1000
+        self._deadline_timer = self.queue.reactor.callLater(delay_s, self._end_overdue)
 
     def _end_overdue(self) -> None:
         now_ms = self.queue.clock()

@@ -68,6 +68,8 @@ class Queue:
         # The lowest frontier up to which segments were looked for to be dropped.
         self.trimmed_to = 0
         self._puts: list[_Put] = []
+        # While there is one, what is put gathers: the more there is to do, the more goes in one batch.
+        self._appends_under_way = 0
         self._unanswered_puts = 0
         self._counted_until = self.partition.end_offset
         self._counts_under_way = 0
@@ -157,7 +159,7 @@ class Queue:
                 return
             if not is_stored:
                 done = partial(_answer_refused, done)
-        if not self._puts:
+        if not self._puts and not self._appends_under_way:
             self.reactor.callLater(0, self._append)
         record = new_record(data, flags, expiry_ms, audience, self.clock())
         self._puts.append(_Put(record, len(data), audience, takers, done))
@@ -185,6 +187,7 @@ class Queue:
     def _append(self) -> None:
         puts, self._puts = self._puts, []
         for batch in _batches(puts):
+            self._appends_under_way += 1
             data = memoryview(build_appendable([put.record for put in batch]))
             self.partition.produce(
                 Batch(decode_header(data), data), self.queues.broker.append, partial(self._appended, batch)
@@ -192,6 +195,9 @@ class Queue:
 
     def _appended(self, puts: list[_Put], produced: Produced) -> None:
         self._unanswered_puts -= len(puts)
+        self._appends_under_way -= 1
+        if self._puts and not self._appends_under_way:
+            self.reactor.callLater(0, self._append)
         if produced.error_code != ErrorCode.NONE:
             error = BarbicelError(produced.message or ErrorCode(produced.error_code).name)
             self._forget_coming(puts)

@@ -8,10 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from barbicel.codecs.kafka.produced_batch import check_batch
 from barbicel.config.queue_tables import QueueTables
 from barbicel.config.settings import Config
 from barbicel.disk import Disk, RealDisk
 from barbicel.gateway.broker.broker import Broker
+from barbicel.gateway.broker.partition import Produced
+from barbicel.gateway.kestrel.queue import Queue
 from barbicel.gateway.kestrel.queues import Queues, Waiting
 from barbicel.gateway.kestrel.session import Session
 from barbicel.gateway.kestrel.upkeep import Upkeep
@@ -56,6 +59,36 @@ class InMemoryQueues:
         named = {name.replace("plus", "+"): rules for name, rules in queues.items()}
         tables = QueueTables(default=default or {}, queues=named)
         self.queues.reload(replace(self.config, kestrel_queues=tables))
+
+    def open_all(self) -> None:
+        """As the server does after a start."""
+        self.queues.open_all()
+        self.quiesce()
+
+    def quiesce(self) -> None:
+        """Until nothing is under way any more, items that move to other queues included."""
+        queues = self.queues
+        self.reactor.until(
+            lambda: (
+                not queues._opening._steps
+                and not queues.turns._touched
+                and not queues.turns._is_writing
+                and not self._has_calls_at_once
+                and not any(self._is_busy(queue) for queue in queues.open_queues())
+            )
+        )
+
+    @property
+    def _has_calls_at_once(self) -> bool:
+        now = self.reactor.seconds()
+        return any(call.getTime() <= now for call in self.reactor.getDelayedCalls())
+
+    def _is_busy(self, queue: Queue) -> bool:
+        return (
+            queue.is_counting
+            or queue.has_puts_under_way
+            or any(reader._is_filling for reader in queue.readers.values())
+        )
 
     # --- what clients do ----------------------------------------------------------------------------
 
@@ -135,6 +168,16 @@ class InMemoryQueues:
 
     def settle(self) -> None:
         self._wait_for(self.queues.settled)
+
+    def produce(self, topic: str, data: bytes) -> None:
+        """As Kafka's Produce does."""
+        partition = self.broker.topics.partition(topic, 0)
+        assert partition is not None
+        answers: list[Produced] = []
+        checked = check_batch(memoryview(bytearray(data)), 1 << 20)
+        partition.produce(checked, self.broker.append, answers.append)
+        self.reactor.until(lambda: answers)
+        assert answers[0].error_code == 0
 
     def _wait_for(self, act: Any) -> None:
         answers: list[Exception | None] = []

@@ -68,13 +68,14 @@ def held(tmp_path: Path) -> Held:
 def writes_of(client: Client) -> list[bytes]:
     """Every write from now on."""
     writes: list[bytes] = []
-    write = client.connection._write
+    transport = untyped(client.transport)
+    write = transport.write
 
     def note(data: bytes) -> None:
         writes.append(data)
         write(data)
 
-    client.connection._write = note
+    transport.write = note
     return writes
 
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 from twisted.internet.protocol import Protocol
-from twisted.internet.tcp import Connection as TcpConnection
-from twisted.internet.testing import MemoryReactor, StringTransport
+from twisted.internet.testing import MemoryReactor
 
-from barbicel.gateway.kestrel.sending import writing_to
+from barbicel.gateway.event_loop import PromptServer
 from tests.gateway.kafka.in_memory import untyped
 
 
@@ -22,10 +21,9 @@ class Pair:
         ours, self.theirs = socket.socketpair()
         ours.setblocking(False)
         self.reactor = untyped(MemoryReactor)()
-        self.transport: Any = untyped(TcpConnection)(ours, Protocol(), self.reactor)
-        self.transport.connected = True
+        self.transport: Any = untyped(PromptServer)(ours, Protocol(), ("127.0.0.1", 1), None, 1, self.reactor)
         self.transport.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16 << 10)
-        self.write = writing_to(self.transport)
+        self.write = self.transport.write
 
     @property
     def is_waiting_to_write(self) -> Any:  # Any, for it changes between two lines of a test
@@ -74,13 +72,7 @@ def test_a_full_buffer_takes_nothing_and_loses_nothing(pair: Pair) -> None:
     assert pair.read(filled) == b"x" * filled
 
 
-def test_a_connection_that_is_gone_is_for_the_transport_to_notice(pair: Pair) -> None:
+def test_a_connection_that_is_gone_is_for_the_loop_to_notice(pair: Pair) -> None:
     pair.theirs.close()
     pair.write(b"x")
     assert pair.is_waiting_to_write
-
-
-def test_any_other_transport_is_written_to_as_it_is() -> None:
-    transport = untyped(StringTransport)()
-    writing_to(transport)(b"x")
-    assert transport.value() == b"x"
