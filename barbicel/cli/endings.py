@@ -17,7 +17,7 @@ from traceback import extract_tb
 import click
 from click.exceptions import Exit
 
-from barbicel.cli.page import plain
+from barbicel.cli.plain import plain
 from barbicel.errors import BarbicelError
 
 __all__ = [

@@ -12,7 +12,8 @@ from barbicel.cli.group_look import SAMPLE_ENTRIES, look
 from barbicel.cli.group_report import describe_findings, name_of, tell_findings, tell_title, verdict_text
 from barbicel.cli.offsets import counted
 from barbicel.cli.options import group_options
-from barbicel.cli.page import Page, number_table, plain, render_json, time_text
+from barbicel.cli.page import Page, number_table, render_json, time_text
+from barbicel.cli.plain import plain
 from barbicel.codecs.stroma_format import NO_DEADLINE_MS
 from barbicel.disk import RealDisk
 from barbicel.errors import offsets_text

@@ -18,18 +18,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["Page", "number_table", "pair_table", "plain", "render_json", "terminal_width", "time_text"]
+from barbicel.cli.plain import plain
+
+__all__ = ["Page", "number_table", "pair_table", "render_json", "terminal_width", "time_text"]
 
 INDENT = "  "
 # No table is that wide: it is not broken.
 UNBOUNDED_COLUMNS = 1 << 20
-
-
-def plain(text: str) -> str:
-    """The text in printable characters: a file's name may hold anything."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
-    )
 
 
 def time_text(timestamp_ms: int | None) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredList, maybeDeferred
 from twisted.internet.error import CannotListenError
 from twisted.logger import STDLibLogObserver, globalLogBeginner
 
+from barbicel.codecs.kafka.messages import load_all
 from barbicel.config.listeners import Listener
 from barbicel.config.settings import Config
 from barbicel.disk import Disk
@@ -25,6 +27,8 @@ __all__ = ["Service", "run"]
 _log = logging.getLogger(__name__)
 
 BACKLOG = 1024
+# After the first requests, which are not to wait for what others need.
+LOAD_AFTER_SECONDS = 1.0
 
 
 class Service:
@@ -95,6 +99,7 @@ def run(disk: Disk, config: Config, load: Callable[[], Config]) -> None:
     observer: Any = STDLibLogObserver()  # of an interface that is no type
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
     service = Service(disk, config, running, load)
+    running.callLater(LOAD_AFTER_SECONDS, partial(running.callInThread, load_all))
     for name, listener in service.kestrel.items():
         _log.info("%s clients are served on %s:%d", name, listener.host, listener.port)
     _log.info("Kafka clients are served on %s, data is in %s", service.kafka, service.broker.data_directory)

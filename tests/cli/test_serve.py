@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +78,12 @@ def test_every_setting_has_a_flag_with_its_meaning() -> None:
     text = " ".join(serve("--help").output.split())
     for setting in SETTINGS.values():
         assert setting.flag in text
+
+
+def test_serving_imports_nothing_of_the_other_verbs() -> None:
+    program = (
+        f"import sys; sys.path[:] = {sys.path!r}; from barbicel.cli.main import cli;"
+        " cli(['serve', '--help'], standalone_mode=False); print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not {"rich", "barbicel.cli.log_inspect"} & set(done.stdout.split())

@@ -1,8 +1,8 @@
 """Kafka's requests and responses as objects: every API that the gateway knows, in Kafka 4.3's versions.
 
 The classes and the encoders are kafka-python's, made from Kafka's own schemas; the decoders are made from the
-same schemas in schema_decoder.py, because bytes from the network are not trusted. Only here is kafka-python
-imported, whose protocol classes are internal to it: its version is pinned.
+same schemas in schema_decoder.py, because bytes from the network are not trusted. kafka-python's protocol
+classes are internal to it, so its version is pinned; kafka_python.py imports them.
 
 A field is an attribute, in snake case; a struct is an object of a class that hangs on the message's class:
 MetadataResponse.MetadataResponseTopic(name="t", ...). A field that a version lacks is left out when that
@@ -15,8 +15,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Protocol, cast
 
-from kafka.protocol import admin, consumer, metadata, producer  # type: ignore[import-untyped]  # no types
-
+from barbicel.codecs.kafka.kafka_python import LazyClass
 from barbicel.codecs.kafka.schema_decoder import decode_body, struct_decoder
 from barbicel.codecs.kafka.wire import MalformedRequest
 
@@ -94,6 +93,7 @@ __all__ = [
     "encode_request",
     "encode_response",
     "is_flexible",
+    "load_all",
     "request_class",
     "response_class",
 ]
@@ -123,86 +123,58 @@ class MessageClass(Protocol):
     def __getattr__(self, name: str, /) -> MessageClass: ...
 
 
+NO_VERSIONS = (0, -1)
 # API key → the versions that Kafka 4.3 has.
 VERSIONS: dict[int, range] = {}
-_REQUESTS: dict[int, Any] = {}
-_RESPONSES: dict[int, Any] = {}
+_REQUESTS: dict[int, LazyClass] = {}
+_RESPONSES: dict[int, LazyClass] = {}
 
 
-def _api(request: Any, response: Any, first: int, last: int) -> tuple[MessageClass, MessageClass]:
-    VERSIONS[request.API_KEY] = range(first, last + 1)
-    _REQUESTS[request.API_KEY] = request
-    _RESPONSES[response.API_KEY] = response
+def _api(api_key: int, module: str, name: str, first: int, last: int) -> tuple[MessageClass, MessageClass]:
+    request, response = LazyClass(module, f"{name}Request"), LazyClass(module, f"{name}Response")
+    VERSIONS[api_key] = range(first, last + 1)
+    _REQUESTS[api_key] = request
+    _RESPONSES[api_key] = response
     return request, response
 
 
 # Kafka 4 advertises Produce from 0 and serves it from 3.
-ProduceRequest, ProduceResponse = _api(producer.ProduceRequest, producer.ProduceResponse, 0, 13)
-FetchRequest, FetchResponse = _api(consumer.FetchRequest, consumer.FetchResponse, 4, 18)
-ListOffsetsRequest, ListOffsetsResponse = _api(
-    consumer.ListOffsetsRequest, consumer.ListOffsetsResponse, 1, 11
-)
-MetadataRequest, MetadataResponse = _api(metadata.MetadataRequest, metadata.MetadataResponse, 0, 13)
-OffsetCommitRequest, OffsetCommitResponse = _api(
-    consumer.OffsetCommitRequest, consumer.OffsetCommitResponse, 2, 10
-)
-OffsetFetchRequest, OffsetFetchResponse = _api(
-    consumer.OffsetFetchRequest, consumer.OffsetFetchResponse, 1, 10
-)
-FindCoordinatorRequest, FindCoordinatorResponse = _api(
-    metadata.FindCoordinatorRequest, metadata.FindCoordinatorResponse, 0, 6
-)
-JoinGroupRequest, JoinGroupResponse = _api(consumer.JoinGroupRequest, consumer.JoinGroupResponse, 0, 9)
-HeartbeatRequest, HeartbeatResponse = _api(consumer.HeartbeatRequest, consumer.HeartbeatResponse, 0, 4)
-LeaveGroupRequest, LeaveGroupResponse = _api(consumer.LeaveGroupRequest, consumer.LeaveGroupResponse, 0, 5)
-SyncGroupRequest, SyncGroupResponse = _api(consumer.SyncGroupRequest, consumer.SyncGroupResponse, 0, 5)
-DescribeGroupsRequest, DescribeGroupsResponse = _api(
-    admin.DescribeGroupsRequest, admin.DescribeGroupsResponse, 0, 6
-)
-ListGroupsRequest, ListGroupsResponse = _api(admin.ListGroupsRequest, admin.ListGroupsResponse, 0, 5)
-ApiVersionsRequest, ApiVersionsResponse = _api(
-    metadata.ApiVersionsRequest, metadata.ApiVersionsResponse, 0, 4
-)
-CreateTopicsRequest, CreateTopicsResponse = _api(admin.CreateTopicsRequest, admin.CreateTopicsResponse, 2, 7)
-DeleteTopicsRequest, DeleteTopicsResponse = _api(admin.DeleteTopicsRequest, admin.DeleteTopicsResponse, 1, 6)
-DeleteRecordsRequest, DeleteRecordsResponse = _api(
-    admin.DeleteRecordsRequest, admin.DeleteRecordsResponse, 0, 2
-)
+ProduceRequest, ProduceResponse = _api(0, "producer", "Produce", 0, 13)
+FetchRequest, FetchResponse = _api(1, "consumer", "Fetch", 4, 18)
+ListOffsetsRequest, ListOffsetsResponse = _api(2, "consumer", "ListOffsets", 1, 11)
+MetadataRequest, MetadataResponse = _api(3, "metadata", "Metadata", 0, 13)
+OffsetCommitRequest, OffsetCommitResponse = _api(8, "consumer", "OffsetCommit", 2, 10)
+OffsetFetchRequest, OffsetFetchResponse = _api(9, "consumer", "OffsetFetch", 1, 10)
+FindCoordinatorRequest, FindCoordinatorResponse = _api(10, "metadata", "FindCoordinator", 0, 6)
+JoinGroupRequest, JoinGroupResponse = _api(11, "consumer", "JoinGroup", 0, 9)
+HeartbeatRequest, HeartbeatResponse = _api(12, "consumer", "Heartbeat", 0, 4)
+LeaveGroupRequest, LeaveGroupResponse = _api(13, "consumer", "LeaveGroup", 0, 5)
+SyncGroupRequest, SyncGroupResponse = _api(14, "consumer", "SyncGroup", 0, 5)
+DescribeGroupsRequest, DescribeGroupsResponse = _api(15, "admin", "DescribeGroups", 0, 6)
+ListGroupsRequest, ListGroupsResponse = _api(16, "admin", "ListGroups", 0, 5)
+ApiVersionsRequest, ApiVersionsResponse = _api(18, "metadata", "ApiVersions", 0, 4)
+CreateTopicsRequest, CreateTopicsResponse = _api(19, "admin", "CreateTopics", 2, 7)
+DeleteTopicsRequest, DeleteTopicsResponse = _api(20, "admin", "DeleteTopics", 1, 6)
+DeleteRecordsRequest, DeleteRecordsResponse = _api(21, "admin", "DeleteRecords", 0, 2)
 # Version 6 is not stable in Kafka 4.3.
-InitProducerIdRequest, InitProducerIdResponse = _api(
-    producer.InitProducerIdRequest, producer.InitProducerIdResponse, 0, 5
-)
-OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse = _api(
-    consumer.OffsetForLeaderEpochRequest, consumer.OffsetForLeaderEpochResponse, 2, 4
-)
-DescribeAclsRequest, DescribeAclsResponse = _api(admin.DescribeAclsRequest, admin.DescribeAclsResponse, 1, 3)
-CreateAclsRequest, CreateAclsResponse = _api(admin.CreateAclsRequest, admin.CreateAclsResponse, 1, 3)
-DeleteAclsRequest, DeleteAclsResponse = _api(admin.DeleteAclsRequest, admin.DeleteAclsResponse, 1, 3)
-DescribeConfigsRequest, DescribeConfigsResponse = _api(
-    admin.DescribeConfigsRequest, admin.DescribeConfigsResponse, 1, 4
-)
-AlterConfigsRequest, AlterConfigsResponse = _api(admin.AlterConfigsRequest, admin.AlterConfigsResponse, 0, 2)
-DescribeLogDirsRequest, DescribeLogDirsResponse = _api(
-    admin.DescribeLogDirsRequest, admin.DescribeLogDirsResponse, 1, 5
-)
-CreatePartitionsRequest, CreatePartitionsResponse = _api(
-    admin.CreatePartitionsRequest, admin.CreatePartitionsResponse, 0, 3
-)
-DeleteGroupsRequest, DeleteGroupsResponse = _api(admin.DeleteGroupsRequest, admin.DeleteGroupsResponse, 0, 2)
+InitProducerIdRequest, InitProducerIdResponse = _api(22, "producer", "InitProducerId", 0, 5)
+OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse = _api(23, "consumer", "OffsetForLeaderEpoch", 2, 4)
+DescribeAclsRequest, DescribeAclsResponse = _api(29, "admin", "DescribeAcls", 1, 3)
+CreateAclsRequest, CreateAclsResponse = _api(30, "admin", "CreateAcls", 1, 3)
+DeleteAclsRequest, DeleteAclsResponse = _api(31, "admin", "DeleteAcls", 1, 3)
+DescribeConfigsRequest, DescribeConfigsResponse = _api(32, "admin", "DescribeConfigs", 1, 4)
+AlterConfigsRequest, AlterConfigsResponse = _api(33, "admin", "AlterConfigs", 0, 2)
+DescribeLogDirsRequest, DescribeLogDirsResponse = _api(35, "admin", "DescribeLogDirs", 1, 5)
+CreatePartitionsRequest, CreatePartitionsResponse = _api(37, "admin", "CreatePartitions", 0, 3)
+DeleteGroupsRequest, DeleteGroupsResponse = _api(42, "admin", "DeleteGroups", 0, 2)
 IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse = _api(
-    admin.IncrementalAlterConfigsRequest, admin.IncrementalAlterConfigsResponse, 0, 1
+    44, "admin", "IncrementalAlterConfigs", 0, 1
 )
-OffsetDeleteRequest, OffsetDeleteResponse = _api(
-    consumer.OffsetDeleteRequest, consumer.OffsetDeleteResponse, 0, 0
-)
-DescribeClusterRequest, DescribeClusterResponse = _api(
-    admin.DescribeClusterRequest, admin.DescribeClusterResponse, 0, 2
-)
-DescribeProducersRequest, DescribeProducersResponse = _api(
-    admin.DescribeProducersRequest, admin.DescribeProducersResponse, 0, 0
-)
+OffsetDeleteRequest, OffsetDeleteResponse = _api(47, "consumer", "OffsetDelete", 0, 0)
+DescribeClusterRequest, DescribeClusterResponse = _api(60, "admin", "DescribeCluster", 0, 2)
+DescribeProducersRequest, DescribeProducersResponse = _api(61, "admin", "DescribeProducers", 0, 0)
 DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse = _api(
-    admin.DescribeTopicPartitionsRequest, admin.DescribeTopicPartitionsResponse, 0, 0
+    75, "admin", "DescribeTopicPartitions", 0, 0
 )
 
 
@@ -221,7 +193,14 @@ def is_flexible(api_key: int, version: int) -> bool:
 
     Right for versions too that Kafka does not have yet. Raises ValueError for an API that is not in VERSIONS.
     """
-    return version >= 0 and bool(_class(_REQUESTS, api_key).flexible_version_q(version))
+    first, last = _flexible_versions(api_key)
+    return max(0, first) <= version <= last
+
+
+@cache
+def _flexible_versions(api_key: int) -> tuple[int, int]:
+    """The first and the last. Asked for every request, of which only the API's key is bounded."""
+    return _class(_REQUESTS, api_key)._flexible_versions or NO_VERSIONS
 
 
 def decode_request(api_key: int, version: int, body: memoryview) -> Message:
@@ -247,10 +226,16 @@ def encode_response(response: Message, version: int) -> bytes:
     return _encode(response, version)
 
 
-def _class(kinds: dict[int, Any], api_key: int) -> Any:
+def load_all() -> None:
+    """Make every class now, in any thread, so that no request has to wait for its own."""
+    for kind in (*_REQUESTS.values(), *_RESPONSES.values()):
+        kind.made  # noqa: B018  # looked at to be made
+
+
+def _class(kinds: dict[int, LazyClass], api_key: int) -> Any:
     if api_key not in kinds:
         raise ValueError(f"there is no API {api_key}")
-    return kinds[api_key]
+    return kinds[api_key].made
 
 
 def _decode(kind: Any, version: int, body: memoryview) -> Message:
