@@ -64,7 +64,7 @@ class KafkaSettings:
     )
     tail_bytes: int = row(
         "tail.bytes",
-        64 * MIB,
+        48 * MIB,
         Whole(0, LONG_MAX),
         "The same, for all partitions together.",
     )

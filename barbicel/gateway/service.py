@@ -16,6 +16,7 @@ from barbicel.config.listeners import Listener
 from barbicel.config.settings import Config
 from barbicel.disk import Disk
 from barbicel.errors import BarbicelError
+from barbicel.gateway.allocator import keep_large_buffers
 from barbicel.gateway.broker.broker import Broker
 from barbicel.gateway.event_loop import install_reactor, listen
 from barbicel.gateway.kafka.server import KafkaServer
@@ -94,6 +95,7 @@ def run(disk: Disk, config: Config, load: Callable[[], Config]) -> None:
     """Serve until SIGINT or SIGTERM, then stop in order. Raises BarbicelError if it cannot start, or cannot
     make everything durable at the end. `load` reads the settings anew, if a client asks for it and may."""
     running = install_reactor()
+    keep_large_buffers()
     # What Twisted itself has to say goes where everything goes.
     logging.getLogger("twisted").setLevel(logging.WARNING)
     observer: Any = STDLibLogObserver()  # of an interface that is no type

@@ -27,6 +27,7 @@ from barbicel.codecs.kafka.wire import MalformedRequest
 from barbicel.errors import BarbicelError
 from barbicel.gateway.kafka.api import Address, Api, Call, Pieces
 from barbicel.gateway.kafka.frames import LENGTH, BadFrame, FrameReader
+from barbicel.gateway.kafka.outbox import Outbox
 from barbicel.gateway.kafka.table import UnsupportedRequest, api_for, frame_limit
 from barbicel.gateway.twisted_types import Transport
 
@@ -41,6 +42,7 @@ _log = logging.getLogger(__name__)
 MAX_REQUESTS_UNDER_WAY = 100
 MAX_BYTES_UNDER_WAY = 32 << 20
 READ_BYTES = 256 << 10
+# More than READ_BYTES, above which the transport says that it has enough.
 SEND_BYTES = 1 << 20
 
 
@@ -55,7 +57,7 @@ class _Slot:
         self.head = head
         self.size = size
         self.is_done = False
-        self.answer: bytes | None = None
+        self.answer: Pieces = ()
 
     @property
     def is_only_waiting(self) -> bool:
@@ -74,8 +76,11 @@ class KafkaConnection(Protocol):
         self._frames = FrameReader(server.max_request_bytes, frame_limit)
         self._slots: deque[_Slot] = deque()
         self._bytes_under_way = 0
+        self._outbox = Outbox()
         # Of what arrived and is not answered, and of answers that the client leaves unread.
         self._held_bytes = self._unread_bytes = 0
+        # What the transport has of the latter.
+        self._sending_bytes = 0
         self._is_serving = False
         self._is_reading = True
         self._is_unread = False
@@ -138,6 +143,7 @@ class KafkaConnection(Protocol):
         self._server.answers.release(self._unread_bytes)
         self._server.release_bytes(self._held_bytes)
         self._held_bytes = self._unread_bytes = self._bytes_under_way = 0
+        self._outbox.clear()
 
     def close(self, reason: str) -> None:
         """Kafka closes without a word where it cannot answer; the log says why."""
@@ -153,7 +159,7 @@ class KafkaConnection(Protocol):
         self._close_if_drained()
 
     def _close_if_drained(self) -> None:
-        if not self._is_lost and all(slot.is_only_waiting for slot in self._slots):
+        if not (self._is_lost or self._outbox) and all(slot.is_only_waiting for slot in self._slots):
             self._is_lost = True
             self.transport.unregisterProducer()
             self.transport.loseConnection()
@@ -217,32 +223,34 @@ class KafkaConnection(Protocol):
         if reply is not None:
             pieces: Pieces = slot.api.encode(reply, slot.call.version)
             length = len(slot.head) + sum(map(len, pieces))
-            slot.answer = b"".join((LENGTH.pack(length), slot.head, *pieces))
+            slot.answer = (LENGTH.pack(length) + slot.head, *pieces)
         slot.is_done = True
         self._send_what_is_ready()
 
     def _send_what_is_ready(self) -> None:
-        answers, size = [], 0
+        size = 0
         while self._slots and self._slots[0].is_done:
             slot = self._slots.popleft()
             size += slot.size
-            if slot.answer is not None:
-                answers.append(slot.answer)
+            self._outbox.put(slot.answer)
         self._bytes_under_way -= size
         self._held_bytes -= size
-        if answers:
-            self._write(answers[0] if len(answers) == 1 else b"".join(answers))
+        self._write()
         if size:
             self._server.release_bytes(size)
             self.go_on()
         if self._is_draining:
             self._close_if_drained()
 
-    def _write(self, data: bytes) -> None:
-        self.transport.write(data)
-        if self._is_unread:
-            self._unread_bytes += len(data)
-            self._server.answers.hold(len(data))
+    def _write(self) -> None:
+        """As much as the transport takes; what is left is written when it has sent that."""
+        while self._outbox and not self._is_unread:
+            data = self._outbox.take(SEND_BYTES)
+            self.transport.write(data)
+            self._sending_bytes = len(data) if self._is_unread else 0
+        self._server.answers.release(self._unread_bytes)
+        self._unread_bytes = self._outbox.size_bytes + self._sending_bytes
+        self._server.answers.hold(self._unread_bytes)
 
     # --- back-pressure ------------------------------------------------------------------------------
 
@@ -284,12 +292,14 @@ class KafkaConnection(Protocol):
         self._read_or_pause()
 
     def resumeProducing(self) -> None:
-        """It has read them all."""
+        """It has read what it was sent."""
         self._is_unread = False
-        self._server.answers.release(self._unread_bytes)
-        self._unread_bytes = 0
+        self._sending_bytes = 0
         self.active_at_s = self._server.seconds()
+        self._write()
         self.go_on()
+        if self._is_draining:
+            self._close_if_drained()
 
     def stopProducing(self) -> None:
         """The connection is lost; connectionLost follows."""

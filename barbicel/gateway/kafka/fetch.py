@@ -45,6 +45,8 @@ T = TypeVar("T")
 READ_COMMITTED = 1
 CONSUMER = -1
 UNKNOWN = -1
+# What one fetch reads from the disk: whoever is behind asks again at once, and sooner has the first of it.
+MAX_COLD_BYTES = 32 << 20
 
 
 class FetchAnswer(NamedTuple):
@@ -203,7 +205,8 @@ class _Fetch:
 
     def _read_logs(self, found: _Found) -> None:
         self._is_reading = True
-        reads, left_bytes, is_first = found.cold, found.left_bytes, not found.size
+        reads, is_first = found.cold, not found.size
+        left_bytes = min(found.left_bytes, MAX_COLD_BYTES)
         # Others must not count on the room that this will take.
         claimed_bytes = max(0, min(left_bytes, sum(max(0, read.max_bytes) for read in reads)))
         self._call.answers.hold(claimed_bytes)

@@ -142,6 +142,22 @@ def test_stopping_without_clients_is_done_at_once(gateway: Gateway) -> None:
     assert gateway.server.drain().called
 
 
+def test_a_stop_waits_for_an_answer_that_is_being_sent(gateway: Gateway) -> None:
+    gateway.create()
+    client = gateway.connect()
+    for _ in range(3):
+        client.ask(produce(batch(b"x" * 900_000)), 9)
+    client.transport.is_read = False
+    client.send(fetch(0), 11)
+    gateway.server.drain()
+    parts = [client.transport.drain()]
+    while not client.is_closed:
+        parts.append(client.transport.drain())
+    parts.append(client.transport.sent)  # a transport sends what it has before it closes
+    assert len(parts) > 2
+    assert b"".join(parts).count(b"x" * 900_000) == 3
+
+
 # --- answers that nobody reads --------------------------------------------------------------------------
 
 
@@ -160,12 +176,13 @@ def test_fetches_get_less_while_answers_are_unread(tmp_path: Path) -> None:
         sizes = []
         for client in slow:
             client.transport.is_read = False
+            before = gateway.server.answers.held_bytes
             client.send(fetch(0), 11)
-            sizes.append(len(client.transport.sent))
+            sizes.append(gateway.server.answers.held_bytes - before)
         assert sizes[0] > 2_000_000 - 200_000 * 2
         assert max(sizes[2:]) <= LEAST_BYTES + 1000
-        for client in slow:
-            client.transport.drain()
+        for client, size in zip(slow, sizes, strict=True):
+            assert len(b"".join(iter(client.transport.drain, b""))) == size
         assert gateway.server.answers.held_bytes == 0
 
 
