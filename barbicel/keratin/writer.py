@@ -240,9 +240,11 @@ class Writer(Closing):
         if unsynced:
             with self._mutex:
                 due = self._monotonic() + self._settings.flush_ms / 1000
+                # The syncer waits for the first that is due; what comes later need not wake it.
+                if not self._sync_due:
+                    self._syncer_wakes.notify()
                 for log in unsynced:
                     self._sync_due.setdefault(log, due)
-                self._syncer_wakes.notify()
 
     def _linger(self) -> None:
         deadline = self._monotonic() + self._settings.linger_ms / 1000
