@@ -47,7 +47,8 @@ def _put_in_place() -> None:
         raise ModuleNotFoundError(f"No module named {PACKAGE!r}", name=PACKAGE)
     package = module_from_spec(spec)
     package.__class__ = _NotRunYet
-    sys.modules[PACKAGE] = package
+    # Another thread may have been faster.
+    sys.modules.setdefault(PACKAGE, package)
 
 
 class LazyClass:
