@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -102,6 +103,8 @@ def run(disk: Disk, config: Config, load: Callable[[], Config]) -> None:
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
     service = Service(disk, config, running, load)
     running.callLater(LOAD_AFTER_SECONDS, partial(running.callInThread, load_all))
+    # What the start has made stays; looking through all of it now and then would only make clients wait.
+    gc.freeze()
     for name, listener in service.kestrel.items():
         _log.info("%s clients are served on %s:%d", name, listener.host, listener.port)
     _log.info("Kafka clients are served on %s, data is in %s", service.kafka, service.broker.data_directory)
