@@ -50,7 +50,10 @@ ITEMS = st.tuples(
 
 @settings(max_examples=200, deadline=None)
 @given(
-    st.lists(ITEMS, min_size=1, max_size=6), st.sampled_from(list(Codec)), st.integers(0, 50), st.integers(0, 9)
+    st.lists(ITEMS, min_size=1, max_size=6),
+    st.sampled_from(list(Codec)),
+    st.integers(0, 50),
+    st.integers(0, 9),
 )
 def test_an_item_comes_back_as_it_was(
     given: list[tuple[bytes, int, int | None, Audience, int]], codec: Codec, base_offset: int, skipped: int
@@ -142,7 +145,9 @@ def test_the_last_of_several_numbers_holds() -> None:
 def test_many_names_and_strange_ones() -> None:
     headers: Headers = tuple((FOR_HEADER, b"kestrel+%d" % number) for number in range(5000))
     _, audience = decode_headers(*headers, (FOR_HEADER, b"\xff"), (b"other", b"x"))
-    assert audience == frozenset([f"kestrel+{number}" for number in range(5000)] + ["\N{REPLACEMENT CHARACTER}"])
+    assert audience == frozenset(
+        [f"kestrel+{number}" for number in range(5000)] + ["\N{REPLACEMENT CHARACTER}"]
+    )
 
 
 def test_a_name_that_is_null_names_nobody() -> None:
@@ -179,7 +184,12 @@ def test_records_without_a_value_are_no_items() -> None:
 
 def test_control_batches_hold_no_items() -> None:
     marker = build_control_batch(
-        ControlType.COMMIT, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp_ms=1, base_offset=1
+        ControlType.COMMIT,
+        producer_id=1,
+        producer_epoch=0,
+        coordinator_epoch=0,
+        timestamp_ms=1,
+        base_offset=1,
     )
     found = decode(build_batch([NewRecord(1, None, b"a")]), marker)
     assert [item.offset for item in found.items] == [0]
@@ -188,7 +198,9 @@ def test_control_batches_hold_no_items() -> None:
 
 def lying_batch(codec: Codec, records: bytes, base_offset: int = 0, count: int = 1) -> bytearray:
     """With a good header and checksum around anything."""
-    header = decode_header(memoryview(build_batch([NewRecord(1, None, b"x")] * count, base_offset=base_offset)))
+    header = decode_header(
+        memoryview(build_batch([NewRecord(1, None, b"x")] * count, base_offset=base_offset))
+    )
     return encode_batch(header._replace(attributes=codec), records)
 
 

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class KestrelFrontEnd:
-    """Made before the reactor runs. `start` it in the reactor's thread, `drain` it before the broker closes."""
+    """Made before the reactor runs; then `start` it, and `drain` it before the broker closes."""
 
     def __init__(
         self, broker: Broker, config: Config, load: Callable[[], Config], shutdown: Callable[[], None]
