@@ -25,18 +25,16 @@ class ReadingBudget:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self.held_bytes = 0
+        self.is_full = False
         # Those who wait for room, the first first; and the one that need not.
         self._crowded: dict[Reading, None] = {}
         self._favoured: Reading | None = None
 
-    @property
-    def has_room(self) -> bool:
-        return self.held_bytes < self._max_bytes
-
     def change(self, by_bytes: int) -> None:
-        had_room = self.has_room
+        was_full = self.is_full
         self.held_bytes += by_bytes
-        if self._crowded and not had_room and self.has_room:
+        self.is_full = self.held_bytes >= self._max_bytes
+        if self._crowded and was_full and not self.is_full:
             crowded, self._crowded = self._crowded, {}
             for connection in crowded:
                 connection.go_on()
@@ -45,7 +43,7 @@ class ReadingBudget:
         """If not, the connection is called when it may."""
         if self._favoured is connection and not connection.is_within_a_request:
             self._favour_another()
-        if self.has_room or self._favoured is connection:
+        if not self.is_full or self._favoured is connection:
             return True
         if self._favoured is None and connection.is_within_a_request:
             self._favoured = connection

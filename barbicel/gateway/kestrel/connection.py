@@ -39,6 +39,8 @@ MAX_BYTES_UNDER_WAY = 32 << 20
 # How large an answer is thought to be before the first has come.
 LIKELY_ANSWER_BYTES = 1 << 20
 READ_BYTES = 128 << 10
+# The budget of all connections hears of changes from this size on: those of small requests even out.
+LEAST_CHANGE_BYTES = 1 << 10
 # Answers are written when there are so many, even in the middle of a turn.
 SEND_BYTES = 1 << 20
 
@@ -167,7 +169,8 @@ class Connection(Protocol):
         if self._kind is Kind.ALONE and self._slots:
             self._slots[0].resume()
         self._account()
-        self._read_or_pause()
+        if self._is_blocked or not self._is_read_from or self._server.budget.is_full:
+            self._read_or_pause()
 
     def _serve_what_may_be(self) -> None:
         slots, next_request, plan_of = self._slots, self._reader.next_request, self._plan_of
@@ -300,8 +303,9 @@ class Connection(Protocol):
     def _account(self) -> None:
         kept_bytes = 0 if self._kept is None else self._kept_bytes
         held_bytes = self._reader.held_bytes + self._bytes_under_way + kept_bytes
-        if held_bytes != self._held_bytes:
-            change, self._held_bytes = held_bytes - self._held_bytes, held_bytes
+        change = held_bytes - self._held_bytes
+        if change and (change >= LEAST_CHANGE_BYTES or change <= -LEAST_CHANGE_BYTES or not held_bytes):
+            self._held_bytes = held_bytes
             self._server.budget.change(change)
 
     def _may_read(self) -> bool:

@@ -78,6 +78,9 @@ class RequestReader:
         if self._body is not None:
             return self._read_body(self._body)
         buffer, start = self._buffer, self._position
+        if start == len(buffer) and not self._fed:
+            self._buffer, self._position = b"", 0
+            return None
         end = buffer.find(b"\n", start, start + self._max_line_bytes + 1)
         if end < 0:
             return self._without_a_line()

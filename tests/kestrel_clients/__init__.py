@@ -1,0 +1,1 @@
+"""Kestrel's clients, as people have them, against the real gateway: memcache clients and raw sockets."""
