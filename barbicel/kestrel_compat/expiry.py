@@ -6,7 +6,7 @@ a 0 stands for "never" in Kestrel's journals.
 
 from __future__ import annotations
 
-__all__ = ["ABSOLUTE_FROM_S", "expiry_ms", "is_expired", "lifetime_expiry_ms"]
+__all__ = ["ABSOLUTE_FROM_S", "expiry_ms", "lifetime_expiry_ms"]
 
 # Kestrel's bound, and not memcached's 30 days: below it a number is seconds from now, from it on a date.
 ABSOLUTE_FROM_S = 1_000_000
@@ -25,8 +25,3 @@ def expiry_ms(expiry_s: int, now_ms: int) -> int | None:
 def lifetime_expiry_ms(lifetime_ms: int | None, now_ms: int) -> int | None:
     """What the second argument of a text `put` means: always from now, and 0 is now, not never."""
     return None if lifetime_ms is None else max(_EARLIEST_MS, now_ms + lifetime_ms)
-
-
-def is_expired(expiry_ms: int | None, now_ms: int) -> bool:
-    """An item is still given out in the very millisecond in which it expires, as Kestrel does."""
-    return expiry_ms is not None and expiry_ms < now_ms

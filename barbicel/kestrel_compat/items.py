@@ -134,11 +134,19 @@ def _with_headers(offset: int, added_ms: int, data: bytes, headers: Headers) -> 
         if key == EXPIRY_HEADER:
             expiry_ms = _number(value)
         elif key == FLAGS_HEADER:
-            given = _number(value)
-            flags = given if given is not None and given <= MAX_FLAGS else 0
+            flags = _flags(value)
         elif key == FOR_HEADER and value is not None:
             groups.append(value.decode("utf-8", "replace"))
     return Item(offset, data, flags, expiry_ms, added_ms), frozenset(groups) if groups else None
+
+
+def _flags(value: bytes | None) -> int:
+    """Some clients think that they have a sign."""
+    is_negative = value is not None and value.startswith(b"-")
+    number = _number(value[1:] if value is not None and is_negative else value)
+    if number is None or number > MAX_FLAGS:
+        return 0
+    return -number if is_negative else number
 
 
 def _number(value: bytes | None) -> int | None:

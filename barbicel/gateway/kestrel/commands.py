@@ -1,6 +1,6 @@
 """The memcache protocol as tables: what serves each request, and which may be under way together.
 
-docs/compatibility.md says where an answer is not Kestrel's.
+docs/kestrel.md says where an answer is not Kestrel's.
 """
 
 from __future__ import annotations

@@ -176,6 +176,7 @@ class LineReader:
             else:
                 self._give(waiting.session, waiting.is_open, waiting.done)
         if self._waiting and self._is_known_empty:
+            self._correct_counts()
             self._send_away(lambda waiting: not waiting.is_patient, None)
 
     def _send_away(self, which: Callable[[Waiter], bool], answer: Exception | None) -> None:
@@ -284,8 +285,9 @@ class LineReader:
     def _expire(self) -> None:
         item = self.line.pop()
         self.expired_items += 1
-        if self.settings.expire_to_queue:
-            self._move(item, self.settings.expire_to_queue)
+        to_queue = self.settings.expire_to_queue
+        if to_queue and to_queue != self.name:  # a default speaks of that queue too
+            self._move(item, to_queue)
         else:
             self.line.ack(item.offset)
             self.queue.turns.touch(self)
@@ -414,15 +416,16 @@ class LineReader:
         if self._is_filling or self.is_ended or not self._has_more:
             return False
         partition, cursor = self.partition, self.line.cursor
+        most_bytes = self.settings.max_memory_size_bytes
         if partition.is_in_tail(cursor):
-            batches = partition.read_tail(cursor, FILL_BYTES, at_least_one=True)
+            batches = partition.read_tail(cursor, min(FILL_BYTES, most_bytes), at_least_one=True)
             if all(_is_cheap(batch) for batch in batches):
-                self._receive(decode_stretch(batches, cursor, MAX_OPENED_BYTES))
+                self._receive(_decode(batches, cursor, partition))
                 return True
         self._is_filling = True
         end_offset = partition.end_offset
         self.queue.read_cold(
-            partial(read_stretch, partition, cursor, end_offset, COLD_FILL_BYTES)
+            partial(read_stretch, partition, cursor, end_offset, min(COLD_FILL_BYTES, most_bytes))
         ).addCallbacks(self._filled, self._fill_failed)
         return False
 
@@ -486,6 +489,12 @@ def _is_cheap(batch: memoryview) -> bool:
     return len(batch) <= 4 * FILL_BYTES and decode_header(batch).codec == 0
 
 
+def _decode(batches: list[memoryview], cursor: int, partition: Partition) -> Stretch:
+    """From the cursor on. What was deleted of the first batch is not given, though it is still there."""
+    start = max(cursor, partition.start_offset)
+    return decode_stretch(batches, start, MAX_OPENED_BYTES)._replace(start_offset=cursor)
+
+
 def read_stretch(partition: Partition, cursor: int, end_offset: int, max_bytes: int) -> Stretch:
     """What the log has from the cursor on, in any thread. Raises BarbicelError.
 
@@ -501,5 +510,5 @@ def read_stretch(partition: Partition, cursor: int, end_offset: int, max_bytes: 
             if partition.start_offset > start:
                 continue  # retention came in between
             raise
-        stretch = decode_stretch(batches, cursor, MAX_OPENED_BYTES)
+        stretch = _decode(batches, cursor, partition)
         return stretch if batches else stretch._replace(end_offset=end_offset)

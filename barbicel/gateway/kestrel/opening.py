@@ -73,6 +73,10 @@ class Opening:
             outcome.addBoth(answer.callback)  # a Failure makes it fail
         del self._steps[master]
 
+    def is_busy(self, master: str) -> bool:
+        """Whether somebody waits for a line of this queue."""
+        return master in self._steps
+
     # --- opening ------------------------------------------------------------------------------------
 
     def open(self, name: QueueName, *, create: bool) -> Deferred[LineReader | None]:

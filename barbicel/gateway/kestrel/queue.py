@@ -65,8 +65,6 @@ class Queue:
         self.is_dropped = False
         # Only then every put asks the lines.
         self.is_limited = False
-        # The lowest frontier up to which segments were looked for to be dropped.
-        self.trimmed_to = 0
         self._puts: list[_Put] = []
         # While there is one, what is put gathers: the more there is to do, the more goes in one batch.
         self._appends_under_way = 0
@@ -138,18 +136,28 @@ class Queue:
         return f"{name.replace('+', '_')}_errors"
 
     def put_elsewhere(self, name: str, item: Item, done: PutDone) -> None:
-        self.queues.put(name, item.data, item.flags, None, done)
+        """Whatever the limits are there: an item that leaves one queue must not be lost on its way."""
+        self.queues.put(name, item.data, item.flags, None, done, is_limited=False)
 
     def read_cold(self, function: Callable[[], T]) -> Deferred[T]:
         return self.queues.broker.read_cold(function)
 
     # --- putting ------------------------------------------------------------------------------------
 
-    def put(self, data: bytes, flags: int, expiry_ms: int | None, only: str | None, done: PutDone) -> None:
+    def put(
+        self,
+        data: bytes,
+        flags: int,
+        expiry_ms: int | None,
+        only: str | None,
+        done: PutDone,
+        *,
+        is_limited: bool = True,
+    ) -> None:
         """For all lines, or `only` for one group's. Answered when it is as durable as the setting says."""
         audience: Audience = None if only is None else frozenset((only,))
         takers: Sequence[LineReader] = ()
-        if self.is_limited:
+        if self.is_limited and is_limited:
             if self._backlogs_under_way:  # what the limits are about is not known yet
                 self._when_counted.append(partial(self.put, data, flags, expiry_ms, only, done))
                 return

@@ -109,31 +109,53 @@ class Queues:
 
     # --- putting ------------------------------------------------------------------------------------
 
-    def put(self, name: str, data: bytes, flags: int, expiry_ms: int | None, done: PutDone) -> None:
-        """Raises BadQueueName."""
+    def put(
+        self,
+        name: str,
+        data: bytes,
+        flags: int,
+        expiry_ms: int | None,
+        done: PutDone,
+        *,
+        is_limited: bool = True,
+    ) -> None:
+        """Raises BadQueueName. Without limits a full queue takes it all the same."""
         reader = self._readers.get(name)
-        if reader is not None:
+        # What waits for a line of this queue to be opened was put before.
+        if reader is not None and not self._opening.is_busy(reader.queue.master):
             self.counters.total_items += 1
             group = reader.key.group
-            reader.queue.put(data, flags, expiry_ms, None if group == MAIN_GROUP else group, done)
+            only = None if group == MAIN_GROUP else group
+            reader.queue.put(data, flags, expiry_ms, only, done, is_limited=is_limited)
         elif name in self._book.aliases:
             self._put_by(name, data, flags, expiry_ms, done)
-        elif (queue := self._by_master.get(name)) is not None and self.settings_of(name).fanout_only:
+        elif (queue := self._by_master.get(name)) is not None and self._keeps_nothing(name):
             self.counters.total_items += 1
-            queue.put(data, flags, expiry_ms, None, done)
+            queue.put(data, flags, expiry_ms, None, done, is_limited=is_limited)
         else:
-            self._put_slowly(parse_queue_name(name), data, flags, expiry_ms, done)
+            self._put_slowly(parse_queue_name(name), data, flags, expiry_ms, done, is_limited)
+
+    def _keeps_nothing(self, master: str) -> bool:
+        """It has no line of its own, and need not be asked for one every time."""
+        return self.settings_of(master).fanout_only and not self._opening.is_busy(master)
 
     def _put_slowly(
-        self, name: QueueName, data: bytes, flags: int, expiry_ms: int | None, done: PutDone
+        self,
+        name: QueueName,
+        data: bytes,
+        flags: int,
+        expiry_ms: int | None,
+        done: PutDone,
+        is_limited: bool = True,
     ) -> None:
         def go_on(reader: LineReader | None) -> None:
             queue = self._by_master.get(name.master)
             if queue is None:  # gone again
-                self._put_slowly(name, data, flags, expiry_ms, done)
+                self._put_slowly(name, data, flags, expiry_ms, done, is_limited)
                 return
             self.counters.total_items += 1
-            queue.put(data, flags, expiry_ms, None if name.child is None else name.group, done)
+            only = None if name.child is None else name.group
+            queue.put(data, flags, expiry_ms, only, done, is_limited=is_limited)
 
         _then(self._opening.open(name, create=True), go_on, done)
 

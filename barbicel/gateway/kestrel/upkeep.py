@@ -19,6 +19,7 @@ from barbicel.gateway.kestrel.opening import PARTITION
 from barbicel.gateway.kestrel.queue import Queue
 from barbicel.gateway.kestrel.queues import Queues
 from barbicel.keratin import Log
+from barbicel.kestrel_compat.names import MAIN_GROUP
 
 __all__ = ["Upkeep"]
 
@@ -72,6 +73,8 @@ class Upkeep:
             and reader.line.frontier >= reader.partition.end_offset
             and not reader.queue.has_puts_under_way
             and not reader.waiters
+            # The queue of a topic that Kafka made stays when it is deleted, and would be deleted every time.
+            and (reader.queue.is_queue_topic or reader.key.group != MAIN_GROUP)
         )
 
     # --- giving back ----------------------------------------------------------------------------------
@@ -93,8 +96,11 @@ class Upkeep:
         """Drop the segments that every group is past, Kafka's consumer groups among them."""
         lowest = yield self._queues.groups.lowest_frontier((queue.topic, PARTITION))
         log = queue.partition.log
-        end_offset = log.end_offset if lowest is None else lowest
-        passed = [segment.last_offset + 1 for segment in log.segments if segment.last_offset < end_offset]
+        if lowest is None and self._queues.settings_of(queue.master).fanout_only:
+            lowest = log.end_offset
+        if lowest is None:  # nobody has begun to read
+            return
+        passed = [segment.last_offset + 1 for segment in log.segments if segment.last_offset < lowest]
         if passed:
             yield self._queues.broker.read_cold(partial(_drop, log, passed[-1]))
 

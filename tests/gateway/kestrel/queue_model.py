@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from barbicel.config.queue_settings import QueueSettings
@@ -60,7 +60,9 @@ class Model:
     # --- settings and lines -------------------------------------------------------------------------
 
     def settings_of(self, name: str) -> QueueSettings:
-        return self.settings.get(name, DEFAULTS)
+        if name in self.settings or name == master_of(name):
+            return self.settings.get(name, DEFAULTS)
+        return replace(self.settings_of(master_of(name)), fanout_only=False)
 
     def lines_of(self, master: str) -> dict[str, LineModel]:
         return {name: line for name, line in self.lines.items() if master_of(name) == master}

@@ -96,12 +96,17 @@ class QueueMachine(RuleBasedStateMachine):
 
     def drain(self) -> None:
         """In the end everything is there, once and in order."""
-        for name in sorted(self.model.lines):
+        left = sorted(self.model.lines)
+        for name in left:
             while (wanted := self.model.get(name, 0, is_open=False)) is not None:
                 assert self.queues.get(name) == wanted.data
             assert self.queues.get(name) is None
-        self.queues.quiesce()
+            self.queues.quiesce()
+            left += sorted(set(self.model.lines).difference(left))  # to which items were moved meanwhile
         self.compare_stats()
+        for queue in self.queues.queues.open_queues():
+            for reader in queue.readers.values():
+                assert reader.line.frontier == queue.partition.end_offset, "or its storage would stay"
 
     def new_data(self, size: int) -> bytes:
         self.puts += 1
@@ -124,7 +129,9 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), session=st.integers(0, SESSIONS - 1), is_open=st.booleans())
     def get(self, data: st.DataObject, session: int, is_open: bool) -> None:
-        name = data.draw(self.line_names())
+        self.take(data.draw(self.line_names()), session, is_open=is_open)
+
+    def take(self, name: str, session: int, *, is_open: bool) -> None:
         asked = self.queues.ask(name, is_open=is_open, session=self.sessions[session])
         self.queues.reactor.until(lambda: asked.answers)
         check(asked, self.model.get(name, session, is_open=is_open))
@@ -151,8 +158,11 @@ class QueueMachine(RuleBasedStateMachine):
             closed = self.queues.close(name, count, self.sessions[session])
             assert closed == self.model.close(name, session, count)
         else:
-            assert self.queues.abort(name, self.sessions[session])
-            self.model.abort(name, self.model.opened(name, session)[0])
+            self.abort(name, session)
+
+    def abort(self, name: str, session: int) -> None:
+        assert self.queues.abort(name, self.sessions[session])
+        self.model.abort(name, self.model.opened(name, session)[0])
 
     @rule(session=st.integers(0, SESSIONS - 1))
     def disconnect(self, session: int) -> None:
@@ -163,19 +173,33 @@ class QueueMachine(RuleBasedStateMachine):
         self.sessions[session] = Session()
         self.model.disconnect(session)
 
-    @rule(name=st.sampled_from(NAMES))
-    def flush(self, name: str) -> None:
-        self.queues.flush(name)
-        self.model.flush(name)
+    @rule(name=st.sampled_from(NAMES), sizes=st.lists(st.integers(0, 40), min_size=2, max_size=5))
+    def put_some(self, name: str, sizes: list[int]) -> None:
+        for size in sizes:
+            self.put(name, size, 0, None)
+            self.queues.quiesce()
 
-    @rule(name=st.sampled_from(NAMES))
-    def flush_expired(self, name: str) -> None:
-        assert self.queues.flush_expired(name) == self.model.flush_expired(name)
+    @rule(data=st.data(), count=st.integers(2, 5))
+    def open_some(self, data: st.DataObject, count: int) -> None:
+        """By turns, so that they come back in any order."""
+        name = data.draw(self.line_names())
+        for number in range(count):
+            self.take(name, number % SESSIONS, is_open=True)
+            self.queues.quiesce()
 
-    @rule(name=st.sampled_from(NAMES))
-    def delete(self, name: str) -> None:
-        self.queues.delete(name)
-        self.model.delete(name)
+    @rule(data=st.data(), session=st.integers(0, SESSIONS - 1), count=st.integers(1, 3))
+    def bounce(self, data: st.DataObject, session: int, count: int) -> None:
+        """Opened and aborted, again and again."""
+        name = data.draw(self.line_names())
+        for _ in range(count):
+            self.take(name, session, is_open=True)
+            if self.model.opened(name, session):
+                self.abort(name, session)
+            self.queues.quiesce()
+
+    @rule(name=st.sampled_from(NAMES), how=st.sampled_from(["flush", "flush_expired", "delete"]))
+    def empty(self, name: str, how: str) -> None:
+        assert getattr(self.queues, how)(name) == getattr(self.model, how)(name)
 
     # --- Kafka --------------------------------------------------------------------------------------
 
@@ -276,5 +300,5 @@ def check(asked: Asked, wanted: Entry | None) -> None:
         assert asked.answers[0].flags == wanted.flags
 
 
-QueueMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+QueueMachine.TestCase.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
 TestQueues = QueueMachine.TestCase

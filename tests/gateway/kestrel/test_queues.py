@@ -51,12 +51,13 @@ def test_items_that_are_put_in_one_turn_share_a_batch(queues: InMemoryQueues) ->
     assert len(queues.get_all("q")) == 51
 
 
-def test_flags_and_data_come_back_as_they_were(queues: InMemoryQueues) -> None:
+@pytest.mark.parametrize("flags", [0, 1, 0xFFFFFFFF, -1])
+def test_flags_and_data_come_back_as_they_were(queues: InMemoryQueues, flags: int) -> None:
     data = bytes(range(256)) * 300
-    queues.put("q", data, flags=0xFFFFFFFF)
+    queues.put("q", data, flags=flags)
     asked = queues.ask("q")
     queues.reactor.until(lambda: asked.answers)
-    assert asked.answers[0].flags == 0xFFFFFFFF
+    assert asked.answers[0].flags == flags
     assert asked.data == data
 
 
@@ -170,6 +171,16 @@ def test_deliveries_are_counted_across_restarts(tmp_path: Path) -> None:
         assert queues.await_item("q_errors") == b"poison"
 
 
+def test_a_full_queue_of_errors_takes_what_is_moved(queues: InMemoryQueues) -> None:
+    queues.rules({"max_items": 1, "delivery_limit": 1})
+    for data in (b"a", b"b"):
+        assert queues.put("q", data)
+        assert queues.get("q", is_open=True) == data
+        queues.abort("q")
+        assert queues.get("q", session=Session()) is None
+    assert (queues.await_item("q_errors"), queues.await_item("q_errors")) == (b"a", b"b")
+
+
 # --- waiting --------------------------------------------------------------------------------------------
 
 
@@ -249,6 +260,15 @@ def test_a_child_that_was_made_alone_has_no_master_queue(queues: InMemoryQueues)
     assert queues.queues.names() == ["q+a"]
     assert queues.get("q") is None
     assert queues.get("q+a") == b"mine"
+
+
+def test_a_set_on_the_child_does_not_overtake_one_on_the_master(queues: InMemoryQueues) -> None:
+    queues.get("q+a")
+    answers: list[bool | Exception] = []
+    queues.queues.put("q", b"first", 0, None, answers.append)
+    queues.queues.put("q+a", b"second", 0, None, answers.append)
+    queues.reactor.until(lambda: len(answers) == 2)
+    assert queues.get_all("q+a") == [b"first", b"second"]
 
 
 def test_fanout_copies_nothing(queues: InMemoryQueues) -> None:
@@ -449,6 +469,12 @@ def test_a_topic_that_kafka_made_is_read_from_its_start(queues: InMemoryQueues) 
     assert queues.get_all("orders%2Ev1") == []
     produce(queues, "orders.v1", batch(b"c"))
     assert queues.get_all("orders%2Ev1") == [b"c"]
+
+
+def test_a_queue_that_kafka_made_is_read_from_its_start(queues: InMemoryQueues) -> None:
+    queues.reactor.result(queues.broker.topics.create("q", 1, {"kestrel.queue": "true"}))
+    produce(queues, "q", batch(b"a"))
+    assert queues.get_all("q") == [b"a"]
 
 
 def test_kafka_wakes_a_waiter(queues: InMemoryQueues) -> None:
