@@ -9,10 +9,12 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 STATES ?= 1000000
 # How long `make chaos` kills and checks.
 CHAOS_SECONDS ?= 300
+# The same for `make kestrel-chaos`.
+KESTREL_CHAOS_SECONDS ?= 120
 # Which benchmark to run; empty runs all of them.
 PART ?=
 
-.PHONY: serve test check bench crash chaos clean
+.PHONY: serve test check bench crash chaos kestrel-chaos clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Barbicel needs Python 3.11 or newer, set PYTHON=")'
@@ -40,6 +42,9 @@ crash: $(READY)
 
 chaos: $(READY)
 	$(BIN)/python -m tests.chaos $(CHAOS_SECONDS)
+
+kestrel-chaos: $(READY)
+	$(BIN)/python -m tests.kestrel_clients.chaos --seconds $(KESTREL_CHAOS_SECONDS)
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/out

@@ -12,6 +12,8 @@ Value: TypeAlias = str | bytes | int
 class MemcacheClient(Protocol):
     """One connection, with the client's own settings but for what its adapter names."""
 
+    def __init__(self, port: int) -> None: ...
+
     def put(self, queue: str, value: Value, expiry_s: int = 0) -> bool: ...
 
     def get(self, key: str) -> Value | None:

@@ -13,8 +13,8 @@ __all__ = ["PythonMemcached"]
 
 
 class PythonMemcached:
-    def __init__(self, port: int) -> None:
-        self.client: Any = memcache.Client([f"127.0.0.1:{port}"], socket_timeout=DEADLINE_S)
+    def __init__(self, port: int, timeout_s: float = DEADLINE_S) -> None:
+        self.client: Any = memcache.Client([f"127.0.0.1:{port}"], socket_timeout=timeout_s)
 
     def put(self, queue: str, value: Value, expiry_s: int = 0) -> bool:
         return bool(self.client.set(queue, value, time=expiry_s))
