@@ -61,8 +61,8 @@ class BarbicelError(Exception):
 
 
 _DISK_HINTS = {
-    errno.ENOSPC: "the disk is full: free some space and open the log again",
-    errno.EDQUOT: "the quota is used up: free some space and open the log again",
+    errno.ENOSPC: "the disk is full: free some space",
+    errno.EDQUOT: "the quota is used up: free some space",
     errno.EROFS: "the file system is mounted read-only",
     errno.EACCES: "the user who runs this may not do that here",
     errno.EMFILE: "too many open files: raise the limit (ulimit -n)",

@@ -86,8 +86,7 @@ def test_a_full_disk_is_told_with_a_hint_and_leaves_the_end() -> None:
         with pytest.raises(DiskError) as caught:
             file.append(pieces)
         assert str(caught.value) == (
-            "/dev/full: write failed: No space left on device "
-            "(the disk is full: free some space and open the log again)"
+            "/dev/full: write failed: No space left on device (the disk is full: free some space)"
         )
         assert file.end == 0
     file.close()

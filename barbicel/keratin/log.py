@@ -9,7 +9,9 @@ mutex; readers take the current View and never wait. What is durable when, in th
 - checkpoint: records synced, indexes replaced, the manifest replaced, which vouches for them;
 - trim: the manifest replaced, then the files unlinked.
 
-A failed write or sync stops the log: nothing is tried again, and opening it anew recovers.
+A failed write or sync stops the log: nothing is tried again, and opening it anew recovers. Two failures pass,
+see passing.py: no room, and no descriptor for a file. They fail the append; what it left is cut off, and the
+next one tries again.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 from barbicel.clock import Clock, wall_clock_ms
 from barbicel.closing import Closing
@@ -29,6 +32,7 @@ from barbicel.keratin.clean_close import has_every_file
 from barbicel.keratin.indexes import SegmentIndexes
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.manifest import write_manifest
+from barbicel.keratin.passing import is_full, is_passing
 from barbicel.keratin.plan import RecoveryPlan
 from barbicel.keratin.readable import ReadableLog
 from barbicel.keratin.records import Ack, Appended, NewRecord, check_records
@@ -68,6 +72,10 @@ class Log(ReadableLog, Closing):
         self._only_sync = OnlySync(self.path)
         self._stopped: Exception | None = None
         self._is_writing = False
+        # How many appends have failed in passing. See NewRecord.after_failures.
+        self.failures = 0
+        # The active segment once it is sealed: whoever writes has to begin the next one first.
+        self._sealed: SealedSegment | None = None
         # A process that was forked has the same open files and no part in the mutex: it may only read.
         self._pid = os.getpid()
         self._manifest = recovered.manifest or manifest_of(recovered, clock())
@@ -154,7 +162,7 @@ class Log(ReadableLog, Closing):
     def write(self, records: Sequence[NewRecord]) -> Appended:
         """The first half of an append: written, not yet shown to readers, not durable.
 
-        The records must have passed `check`. On an error the log stops.
+        The records must have passed `check`. On an error the log stops, unless it is one that passes.
         """
         with self._mutex:
             active = self._writable()
@@ -163,15 +171,23 @@ class Log(ReadableLog, Closing):
                 return Appended(base_offset, 0)
             if self._is_writing:  # the mutex lets the same thread in again
                 raise RuntimeError("an append inside of an append, from a signal handler or a stamp")
-            with self._stopping(), self._writing():
-                self._mark_unclean()
-                taken = 0
-                while taken < len(records):
-                    active = self._active_for(records[taken])
-                    start = active.end_position
-                    taken += active.append(records, taken, self._clock())
-                    self._bytes_since_checkpoint += active.end_position - start
+            try:
+                with self._stopping(), self._writing():
+                    active = self._write_all(records)
+            except DiskError:
+                self.failures += 1
+                raise
             return Appended(base_offset, active.next_offset - base_offset)
+
+    def _write_all(self, records: Sequence[NewRecord]) -> ActiveSegment:
+        self._mark_unclean()
+        taken = 0
+        while taken < len(records):
+            active = self._active_for(records[taken])
+            start = active.end_position
+            taken += active.append(records, taken, self._clock())
+            self._bytes_since_checkpoint += active.end_position - start
+        return active
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -233,7 +249,7 @@ class Log(ReadableLog, Closing):
         """Let the manifest vouch for what was synced, if enough has come together.
 
         No append fails by it: those before are durable already, and if the disk refuses, the log stops and
-        says so to the next one.
+        says so to the next one, or this is tried again.
         """
         with self._mutex:
             if self._bytes_since_checkpoint >= self._settings.checkpoint_bytes and self._stopped is None:
@@ -277,22 +293,27 @@ class Log(ReadableLog, Closing):
 
     def _active_for(self, record: NewRecord) -> ActiveSegment:
         active = self._writable()
-        if not active.has_room(record.size, record.span) or active.is_too_old(self._clock()):
+        is_full = not active.has_room(record.size, record.span)
+        if is_full or active.is_too_old(self._clock()) or self._sealed is not None:
             return self._roll(active)
         return active
 
     def _roll(self, active: ActiveSegment) -> ActiveSegment:
-        with self._only_sync:
-            sealed = active.seal()
-        self._synced_offset = active.next_offset
-        header = FileHeader(active.next_offset, self._clock())
-        # From here on `close` closes the new one, whatever happens to the manifest.
-        fresh = self._active = ActiveSegment.create(self._disk, self._layout, self._settings, header)
-        self._replace_manifest(
-            active_base_offset=fresh.base_offset,
-            next_offset=fresh.base_offset,
-            segments=(*self._manifest.segments, sealed),
-        )
+        """Each step may fail in passing. Nothing is appended to a sealed segment: the next one's files may be
+        there already, named by the offset that this one ends at."""
+        sealed = self._sealed or self._seal(active)
+        header = FileHeader(sealed.end_offset, self._clock())
+        fresh = ActiveSegment.create(self._disk, self._layout, self._settings, header)
+        try:
+            self._replace_manifest(
+                active_base_offset=fresh.base_offset,
+                next_offset=fresh.base_offset,
+                segments=(*self._manifest.segments, sealed),
+            )
+        except BaseException:
+            fresh.close()
+            raise
+        self._active, self._sealed = fresh, None
         self._bytes_since_checkpoint = 0
         self._view = self._view._replace(
             segments=self._manifest.segments,
@@ -302,6 +323,20 @@ class Log(ReadableLog, Closing):
             end_position=LOG_HEADER_BYTES,
         )
         return fresh
+
+    def _seal(self, active: ActiveSegment) -> SealedSegment:
+        self._settle(active)
+        with self._only_sync:  # nobody may be syncing what is closed
+            self._sealed = active.seal()
+        return self._sealed
+
+    def _settle(self, active: ActiveSegment) -> None:
+        """Leave the segment as it would be found after a clean stop, durably."""
+        active.cut_ahead()
+        with self._only_sync:
+            active.sync()
+        self._synced_offset = active.next_offset
+        active.write_indexes()
 
     def _mark_unclean(self) -> None:
         """The manifest must not claim a clean stop once there may be records that it does not know."""
@@ -333,13 +368,34 @@ class Log(ReadableLog, Closing):
                 raise OffsetOutOfRange(offset, view.start_offset, view.end_offset, self.path)
             if offset <= view.start_offset:
                 return view.start_offset
-            if offset == view.end_offset:
-                self.roll()  # so that the active segment's bytes can go too
-            elif offset > self._synced_offset:
+            is_all = offset == view.end_offset
+            # So that the active segment's bytes can go too.
+            is_rolled = is_all and self._roll_if_possible()
+            if not is_rolled and offset > self._synced_offset:
                 self.sync()
             dropped = self._trim(offset, count_below(self._view.segments, offset))
         self._unlink(dropped)
+        if is_all and not is_rolled:
+            self._drop_rest(offset)
         return offset
+
+    def _drop_rest(self, offset: int) -> None:
+        """Let the segment go that could not be rolled before, if there is room for that now."""
+        with self._mutex:
+            if not self._roll_if_possible():
+                return
+            dropped = self._trim(self._view.start_offset, count_below(self._view.segments, offset))
+        self._unlink(dropped)
+
+    def _roll_if_possible(self) -> bool:
+        """A disk too full for a new segment must not keep anybody from deleting old ones."""
+        try:
+            self.roll()
+        except DiskError as error:
+            if not is_passing(error):
+                raise
+            return False
+        return True
 
     def retain(self, rules: RetentionRules) -> int:
         """Drop the segments that the rules no longer keep; returns the new start of the log."""
@@ -348,7 +404,7 @@ class Log(ReadableLog, Closing):
             if rules.max_age_ms is not None:
                 oldest_kept_ms = self._clock() - rules.max_age_ms
                 if self._active_is_older(oldest_kept_ms):
-                    self.roll()
+                    self._roll_if_possible()
                 count = count_expired(self._view.segments, oldest_kept_ms, self._max_timestamp_ms)
             view = self._view
             if rules.max_bytes is not None:
@@ -375,18 +431,36 @@ class Log(ReadableLog, Closing):
         dropped, kept = self._manifest.segments[:count], self._manifest.segments[count:]
         # The log cannot start beyond what is vouched for; all below the start was synced by the caller.
         next_offset = max(self._manifest.next_offset, start_offset)
+        write = partial(
+            self._replace_manifest, log_start_offset=start_offset, segments=kept, next_offset=next_offset
+        )
         with self._stopping():
-            self._replace_manifest(log_start_offset=start_offset, segments=kept, next_offset=next_offset)
+            try:
+                write()
+            except DiskError as error:
+                if not is_full(error):
+                    raise
+                self._make_room(dropped)
+                write()
         self._view = self._view._replace(segments=kept, start_offset=start_offset)
         return dropped
+
+    def _make_room(self, dropped: Sequence[SealedSegment]) -> None:
+        """For the manifest that lets the segments go, by what nobody misses if it is not written after all."""
+        self._writable().cut_ahead()
+        for segment in dropped:
+            self._unlink_all(self._layout.all_of(segment.base_offset)[1:])
+
+    def _unlink_all(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            if self._disk.exists(path):
+                self._disk.unlink(path)
 
     def _unlink(self, dropped: Sequence[SealedSegment]) -> None:
         """The oldest first, so that a crash leaves no gap. The manifest has forgotten them already."""
         for segment in dropped:
             base = segment.base_offset
-            for path in self._layout.all_of(base):
-                if self._disk.exists(path):
-                    self._disk.unlink(path)
+            self._unlink_all(self._layout.all_of(base))
             # Now that nobody can open it any more.
             self._handles.drop(base)
             self._times.forget(base)
@@ -411,7 +485,7 @@ class Log(ReadableLog, Closing):
                 steps.callback(self._handles.close)
                 steps.callback(self._refuse_everything)
                 if self._active is not None:
-                    self._settle(self._active)
+                    self._end(self._active)
 
     def _refuse_everything(self) -> None:
         self._stopped = LogClosed("the log was closed", path=self.path)
@@ -420,14 +494,18 @@ class Log(ReadableLog, Closing):
         with self._only_sync.alone():
             active.close()
 
-    def _settle(self, active: ActiveSegment) -> None:
-        if self._stopped is None and not self._manifest.clean_shutdown:
-            with self._only_sync:
-                active.settle()
-            self._synced_offset = active.next_offset
+    def _end(self, active: ActiveSegment) -> None:
+        """On return all records are durable. That the stop was clean is said if there is room to say it."""
+        if self._stopped is not None or self._manifest.clean_shutdown or self._sealed is not None:
+            return
+        try:
+            self._settle(active)
             # Whoever opens it next relies on that word.
             is_whole = has_every_file(self._disk, self._layout, self._manifest)
             self._replace_manifest(clean_shutdown=is_whole, next_offset=active.next_offset)
+        except DiskError as error:
+            if not is_passing(error) or self._synced_offset < active.next_offset:
+                raise
 
     # --- failing ------------------------------------------------------------------------------------
 
@@ -457,15 +535,28 @@ class Log(ReadableLog, Closing):
 
     @contextmanager
     def _stopping(self) -> Iterator[None]:
-        """Any failure in here stops the log, and what was not answered is taken back if that is possible.
+        """A failure in here stops the log, and what was not answered is taken back if that is possible.
 
-        It is never written or synced again here: after a failed fsync the page cache cannot be trusted.
+        It is never written or synced again here: after a failed fsync the page cache cannot be trusted. A
+        failure that passes does not stop it, if nothing was appended before and what it tore is cut off.
         """
+        next_offset = self._writable().next_offset
         try:
             yield
         except BaseException as error:
-            self._stop(error)
+            if not (is_passing(error) and self._goes_on(next_offset)):
+                self._stop(error)
             raise
+
+    def _goes_on(self, next_offset: int) -> bool:
+        active = self._active
+        if active is None or active.next_offset != next_offset:
+            return False
+        try:
+            active.take_back()
+        except DiskError:
+            return False
+        return self._stopped is None
 
     def _stop(self, error: BaseException) -> None:
         if self._stopped is not None:

@@ -37,6 +37,9 @@ class NewRecord:
     `stamp`, if given, is called once with the record's offset as soon as that is known and before the
     payload is read: whoever must put the offset into the payload (a mutable one) does so there. It must
     neither block nor raise, and must not change the payload's length.
+
+    `after_failures`, if given, is the log's number of `failures` when the record was handed to a writer, or
+    when the one was that it must follow: if there were more since, it is refused, as that one may be missing.
     """
 
     payload: Bytes
@@ -44,6 +47,7 @@ class NewRecord:
     timestamp_ms: int | None = None  # None: the time of the append
     span: int = 1
     stamp: Callable[[int], None] | None = None
+    after_failures: int | None = None
 
     @property
     def size(self) -> int:
@@ -78,7 +82,7 @@ def _check_types(record: NewRecord) -> None:
             raise TypeError(f"{name} is bytes, a bytearray or a memoryview, not {type(value).__name__}")
         if not (value.contiguous and value.ndim == 1 and value.itemsize == 1):
             raise TypeError(f"{name} is a view of single bytes without gaps, not of {value.format!r}")
-    for name in ("span", "timestamp_ms"):
+    for name in ("span", "timestamp_ms", "after_failures"):
         value = getattr(record, name)
         if value is not None and not isinstance(value, int):
             raise TypeError(f"{name} is a whole number, not {value!r}")

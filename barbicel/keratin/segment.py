@@ -24,7 +24,8 @@ MAX_REL_OFFSET = (1 << 32) - 1
 class ActiveSegment:
     """Takes records one batch at a time. Not thread-safe: the log that owns it serialises.
 
-    After a failed call it must not be used again, except for `cut_back`.
+    After a failed call it must not be used again, except for `cut_back`, and for `take_back` if the failure
+    passes.
     """
 
     def __init__(
@@ -46,6 +47,8 @@ class ActiveSegment:
         self._allocated_bytes = self._file.end
         self._file.end = end_position
         self._is_closed = False
+        # Whether bytes of a failed append may lie behind the end.
+        self._is_torn = False
         self.indexes = indexes
         self.next_offset = next_offset
         # When the first record came; after a restart its creation has to do.
@@ -112,7 +115,9 @@ class ActiveSegment:
             offset += record.span
             position += size
         self._preallocate(position)
+        self._is_torn = True
         self._file.append(pieces)
+        self._is_torn = False
         for note in notes:
             self.indexes.note(*note)
         self.next_offset = offset
@@ -151,22 +156,26 @@ class ActiveSegment:
         replace_files(self._disk, index_replacements(self._layout, self._header, self.indexes))
 
     def seal(self) -> SealedSegment:
-        """Cut the preallocation off, make log and indexes durable and close."""
-        self.settle()
+        """Close what was cut to its length and is durable, log and indexes."""
         self.close()
         return SealedSegment(self.base_offset, self.next_offset - 1, self._file.end, self.indexes.idx_bytes)
 
-    def settle(self) -> None:
-        """Leave the files as they would be found after a clean stop, durably."""
-        if self._file.size() > self._file.end:
+    def cut_ahead(self) -> None:
+        """Give back what was allocated ahead."""
+        if not self._is_closed and self._file.size() > self._file.end:
             self._file.truncate(self._file.end)
             self._allocated_bytes = self._file.end
-        self._file.fdatasync()
-        self.write_indexes()
+
+    def take_back(self) -> None:
+        """Cut off what a failed append may have left: then the next one may go there. May itself fail."""
+        if self._is_torn:
+            self.cut_ahead()
+            self._is_torn = False
 
     def cut_back(self, position: int) -> None:
         """Take back what a failed call may have left behind `position`. May itself fail."""
-        self._file.truncate(position)
+        if not self._is_closed:  # a sealed segment is durable, answered or not
+            self._file.truncate(position)
 
     def close(self) -> None:
         self._is_closed = True

@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from barbicel.closing import Closing
-from barbicel.errors import BarbicelError, LogClosed, QueueFull
+from barbicel.errors import BarbicelError, LogClosed, LogStopped, QueueFull
 from barbicel.keratin.log import Log
 from barbicel.keratin.records import Ack, Appended, NewRecord
 
@@ -275,6 +275,8 @@ class Writer(Closing):
             first = last
 
     def _write_group(self, log: Log, group: list[_Request]) -> None:
+        if log.failures:
+            group = _without_followers(log, group)
         try:
             base_offset = log.write([record for request in group for record in request.records]).base_offset
             if any(request.ack is Ack.AFTER_WRITE for request in group):
@@ -353,6 +355,18 @@ class Writer(Closing):
                 self._deliver(answers)
             except BaseException:  # the threads serve others too
                 _log.exception("answers could not be delivered")
+
+
+def _without_followers(log: Log, group: list[_Request]) -> list[_Request]:
+    """Fail what must follow an append that has failed since; what is left."""
+    left: list[_Request] = []
+    for request in group:
+        counts = [record.after_failures for record in request.records if record.after_failures is not None]
+        if counts and min(counts) < log.failures:
+            request.outcome = LogStopped("an append that this one must follow has failed", path=log.path)
+        else:
+            left.append(request)
+    return left
 
 
 class _Turn:
