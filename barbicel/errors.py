@@ -14,6 +14,7 @@ __all__ = [
     "CorruptGroup",
     "CorruptLog",
     "DiskError",
+    "EarlierAppendFailed",
     "LogClosed",
     "LogLocked",
     "LogStopped",
@@ -108,6 +109,10 @@ class LogClosed(BarbicelError):
 
 class LogStopped(BarbicelError):
     """The log takes no writes: a write or a sync failed, or it is open for reading only."""
+
+
+class EarlierAppendFailed(LogStopped):
+    """The append was not tried: one that it must follow has failed."""
 
 
 class QueueFull(BarbicelError):

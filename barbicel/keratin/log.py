@@ -446,7 +446,7 @@ class Log(ReadableLog, Closing):
         return dropped
 
     def _make_room(self, dropped: Sequence[SealedSegment]) -> None:
-        """For the manifest that lets the segments go, by what nobody misses if it is not written after all."""
+        """For the manifest that lets the segments go, by what nobody misses if that is not written."""
         self._writable().cut_ahead()
         for segment in dropped:
             self._unlink_all(self._layout.all_of(segment.base_offset)[1:])

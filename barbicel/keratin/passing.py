@@ -1,8 +1,8 @@
-"""Which failures pass: those that leave nothing torn and nothing in doubt, so that the next call may try again.
+"""Which failures pass: they leave nothing torn and nothing in doubt, so that the next call may try again.
 
-A file that could not be opened was not written to. A full disk refuses a write at once, and what it took of it
-can be cut off. A failed sync never passes: afterwards the page cache may show what the disk does not have. Some
-file systems tell of a full disk only then, or when a file is closed.
+A file that could not be opened was not written to. A full disk refuses a write at once, and what it took of
+it can be cut off. A failed sync never passes: afterwards the page cache may show what the disk does not have.
+Some file systems tell of a full disk only then, or when a file is closed.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from barbicel.closing import Closing
-from barbicel.errors import BarbicelError, LogClosed, LogStopped, QueueFull
+from barbicel.errors import BarbicelError, EarlierAppendFailed, LogClosed, QueueFull
 from barbicel.keratin.log import Log
 from barbicel.keratin.records import Ack, Appended, NewRecord
 
@@ -363,7 +363,7 @@ def _without_followers(log: Log, group: list[_Request]) -> list[_Request]:
     for request in group:
         counts = [record.after_failures for record in request.records if record.after_failures is not None]
         if counts and min(counts) < log.failures:
-            request.outcome = LogStopped("an append that this one must follow has failed", path=log.path)
+            request.outcome = EarlierAppendFailed("an append that it must follow failed", path=log.path)
         else:
             left.append(request)
     return left

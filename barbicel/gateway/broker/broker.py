@@ -217,10 +217,11 @@ class Broker:
 
 def _retain_all(logs: Sequence[tuple[Log, RetentionRules]]) -> None:
     for log, rules in logs:
-        try:
-            log.roll_if_due()
-            log.retain(rules)
-        except LogClosed:
-            continue  # its topic was deleted meanwhile
-        except BarbicelError as error:
-            _log.warning("retention: %s", error)
+        # A full disk may have no room for the roll, and some for what is dropped after it.
+        for step in (log.roll_if_due, partial(log.retain, rules)):
+            try:
+                step()
+            except LogClosed:
+                continue  # its topic was deleted meanwhile
+            except BarbicelError as error:
+                _log.warning("retention: %s", error)

@@ -28,12 +28,21 @@ from barbicel.codecs.kafka.record_batch import (
 from barbicel.codecs.kafka.records import max_timestamp_offset
 from barbicel.codecs.producer_snapshot import ProducerSnapshot
 from barbicel.codecs.topic_file import Topic
-from barbicel.errors import BarbicelError, CorruptLog, LogClosed, OffsetOutOfRange, RecordTooLarge
+from barbicel.errors import (
+    BarbicelError,
+    CorruptLog,
+    EarlierAppendFailed,
+    LogClosed,
+    OffsetOutOfRange,
+    RecordTooLarge,
+)
 from barbicel.gateway.broker.producer_file import ProducerFile
 from barbicel.gateway.broker.producers import ProducerStates, Refused, Repeated, RepeatedInFlight, Submission
 from barbicel.gateway.broker.tail import Tail, TailBudget
 from barbicel.gateway.broker.topic_settings import TopicValues
+from barbicel.gateway.log_pace import LogPace
 from barbicel.keratin import Appended, Log, NewRecord
+from barbicel.keratin.passing import is_passing
 
 __all__ = ["LEADER_EPOCH", "Appends", "Partition", "Produced", "Waiter"]
 
@@ -108,6 +117,7 @@ class Partition:
         # Partitions that were appended to in this turn of the reactor, this one among them.
         self._touched = touched
         self._has_told_failure = False
+        self._pace = LogPace(clock)
 
     @property
     def start_offset(self) -> int:
@@ -146,12 +156,13 @@ class Partition:
             if isinstance(verdict, RepeatedInFlight):
                 verdict.first.when_settled(partial(self._answer_repetition, verdict.first.header, done))
                 return
-            submission = self.producers.begin(header)
+            submission = self.producers.begin(header, self.log.failures)
         record = NewRecord(
             batch.data,
             timestamp_ms=header.max_timestamp if header.max_timestamp >= 0 else None,
             span=header.last_offset_delta + 1,
             stamp=partial(_stamp, batch.data),
+            after_failures=None if submission is None else submission.after_failures,
         )
         appends(self.log, record, partial(self._appended, batch.data, header, submission, done))
 
@@ -208,13 +219,21 @@ class Partition:
             return Produced(ErrorCode.NOT_LEADER_OR_FOLLOWER, message=str(error))
         if isinstance(error, RecordTooLarge):
             return Produced(ErrorCode.MESSAGE_TOO_LARGE, message=str(error))
+        self._tell_failure(error)
+        return Produced(ErrorCode.KAFKA_STORAGE_ERROR, message=str(error))
+
+    def _tell_failure(self, error: Exception) -> None:
+        """Clients try again and again; to tell of a log that has stopped once is enough."""
+        name, number = self.topic.name, self.number
         if not isinstance(error, BarbicelError):
-            _log.error("an append to %s-%d failed", self.topic.name, self.number, exc_info=error)
-        elif not self._has_told_failure:
+            _log.error("an append to %s-%d failed", name, number, exc_info=error)
+        elif is_passing(error) and self.is_writable:
+            if self._pace.is_due():
+                _log.error("an append to %s-%d failed, the next one is tried: %s", name, number, error)
+        elif not self._has_told_failure and not isinstance(error, EarlierAppendFailed):
             self._has_told_failure = True
             hint = "restart the server once the cause is mended"
-            _log.error("%s-%d takes no writes: %s; %s", self.topic.name, self.number, error, hint)
-        return Produced(ErrorCode.KAFKA_STORAGE_ERROR, message=str(error))
+            _log.error("%s-%d takes no writes: %s; %s", name, number, error, hint)
 
     # --- reading ------------------------------------------------------------------------------------
 

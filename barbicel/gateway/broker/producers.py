@@ -61,11 +61,14 @@ Listener: TypeAlias = Callable[[int | None], None]
 class Submission:
     """A batch on its way to the log, and who wants to know what becomes of it."""
 
-    __slots__ = ("_listeners", "base_offset", "header", "next_sequence", "state")
+    __slots__ = ("_listeners", "after_failures", "base_offset", "header", "next_sequence", "state")
 
-    def __init__(self, header: BatchHeader, next_sequence: int) -> None:
+    def __init__(self, header: BatchHeader, next_sequence: int, after_failures: int) -> None:
         self.header = header
         self.next_sequence = next_sequence
+        # The log's failures when the first of the batches was begun that it follows in flight: if one of
+        # them fails, this one must.
+        self.after_failures = after_failures
         self.state = SubmissionState.IN_FLIGHT
         self.base_offset: int | None = None
         self._listeners: list[Listener] = []
@@ -173,11 +176,14 @@ class ProducerStates:
         reason = f"sequence {header.base_sequence}, expected {expected}"
         return self._repetition(header) or _refused(OUT_OF_ORDER, header, reason)
 
-    def begin(self, header: BatchHeader) -> Submission:
-        """The batch, found New just now, goes to the log. `header` is as the log will have it."""
+    def begin(self, header: BatchHeader, failures: int = 0) -> Submission:
+        """The batch, found New just now, goes to the log. `header` is as the log will have it, `failures` how
+        many appends have failed in that."""
         if header.producer_id < 0:
             raise ValueError("a batch without a producer id is no matter of producers")
-        submission = Submission(header, self._next_sequence(header))
+        queue = self._in_flight.get(header.producer_id)
+        after_failures = queue[-1].after_failures if queue else failures
+        submission = Submission(header, self._next_sequence(header), after_failures)
         self._in_flight.setdefault(header.producer_id, deque()).append(submission)
         return submission
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
+from barbicel.codecs.kafka.new_batch import NewRecord, build_batch
 from barbicel.codecs.kafka.produced_batch import check_batch
 from barbicel.errors import LogStopped
 from barbicel.gateway.broker.partition import Partition, Produced
 from barbicel.keratin import Appended
-from tests.gateway.kafka.in_memory import Gateway, batch, in_memory_gateway
+from tests.gateway.kafka.in_memory import NOW_MS, Gateway, batch, in_memory_gateway
 from tests.gateway.kafka.requests import produce
+from tests.keratin.builders import wait_until
+from tests.support.fault_disk import FaultDisk
 
 
 @pytest.fixture
@@ -59,6 +63,47 @@ def test_a_log_that_takes_no_writes_is_told_once(
         )
     assert len(caplog.records) == 1
     assert "t-0 takes no writes: full; restart the server" in caplog.text
+
+
+def test_a_producers_next_batches_fail_with_the_one_that_found_no_room_and_it_goes_on() -> None:
+    disk = FaultDisk()
+    with in_memory_gateway("/data", disk) as gateway:
+        partition = gateway.create().partitions[0]
+        disk.fail("write", errno.ENOSPC, path_contains=".log")
+        refused: list[Produced] = []
+        for sequence in (0, 1):
+            batch = check_batch(build(sequence), 1000)
+            partition.produce(batch, gateway.broker.append, refused.append)
+            # The second one is sent before anybody knows of the first one's failure.
+            wait_until(lambda: partition.log.failures == 1, "the failure")
+        gateway.reactor.until(lambda: len(refused) == 2)
+        assert [row.error_code for row in refused] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+        stored: list[Produced] = []
+        for sequence in (0, 1):
+            partition.produce(check_batch(build(sequence), 1000), gateway.broker.append, stored.append)
+        gateway.reactor.until(lambda: len(stored) == 2)
+        assert [(row.error_code, row.base_offset) for row in stored] == [(0, 0), (0, 1)]
+
+
+def build(sequence: int) -> memoryview:
+    """A batch of one record of an idempotent producer."""
+    data = build_batch(
+        [NewRecord(NOW_MS, None, b"x")], producer_id=7, producer_epoch=0, base_sequence=sequence
+    )
+    return memoryview(bytearray(data))
+
+
+def test_a_full_disk_is_told_of_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+    disk = FaultDisk()
+    with in_memory_gateway("/data", disk) as gateway:
+        partition = gateway.create().partitions[0]
+        disk.fail("write", errno.ENOSPC, path_contains=".log", times=3)
+        client = gateway.connect()
+        for _ in range(3):
+            client.ask(produce(batch(b"a")), 9)
+        assert len(caplog.records) == 1
+        assert "an append to t-0 failed, the next one is tried" in caplog.text
+        assert partition.is_writable
 
 
 def test_a_small_batch_does_not_keep_a_large_request(gateway: Gateway) -> None:
