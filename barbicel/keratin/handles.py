@@ -14,7 +14,7 @@ from barbicel.keratin.indexes import SegmentIndexes, are_vouched_for, read_index
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.time_index import TimeIndex
 
-__all__ = ["SegmentHandle", "SegmentHandles"]
+__all__ = ["HandleBudget", "SegmentHandle", "SegmentHandles"]
 
 
 class SegmentHandle:
@@ -56,10 +56,31 @@ class SegmentHandle:
         return self._times
 
 
-class SegmentHandles:
-    """At most `limit` idle handles; one in use is closed only after its last user is done."""
+class HandleBudget:
+    """How many handles many logs may keep open together. Any thread."""
 
-    def __init__(self, disk: Disk, layout: Layout, limit: int) -> None:
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._open = 0
+        self._lock = threading.Lock()
+
+    def add(self, count: int) -> None:
+        with self._lock:
+            self._open += count
+
+    @property
+    def is_spent(self) -> bool:
+        return self._open > self._limit
+
+
+class SegmentHandles:
+    """At most `limit` idle handles; one in use is closed only after its last user is done.
+
+    If the budget that it shares with others is spent, it keeps the one that was used last.
+    """
+
+    def __init__(self, disk: Disk, layout: Layout, limit: int, budget: HandleBudget | None = None) -> None:
+        self._budget = budget or HandleBudget(limit)
         self._disk = disk
         self._layout = layout
         self._limit = limit
@@ -95,7 +116,9 @@ class SegmentHandles:
             if handle is None:
                 handle = SegmentHandle(self._disk, self._layout, base_offset)
                 self._open[base_offset] = handle
-                if len(self._open) > self._limit:
+                self._budget.add(1)
+                kept = 1 if self._budget.is_spent else self._limit
+                while len(self._open) > kept:
                     self._retire(self._open.popitem(last=False)[1])
             else:
                 self._open.move_to_end(base_offset)
@@ -110,5 +133,6 @@ class SegmentHandles:
 
     def _retire(self, handle: SegmentHandle) -> None:
         handle.is_dropped = True
+        self._budget.add(-1)
         if not handle.users:
             handle.file.close()

@@ -29,6 +29,7 @@ from barbicel.codecs.keratin_format import LOG_HEADER_BYTES, FileHeader, Manifes
 from barbicel.disk import Disk, Lock, RealDisk
 from barbicel.errors import CorruptLog, DiskError, LogClosed, LogStopped, NotALog, OffsetOutOfRange
 from barbicel.keratin.clean_close import has_every_file
+from barbicel.keratin.handles import HandleBudget
 from barbicel.keratin.indexes import SegmentIndexes
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.manifest import write_manifest
@@ -61,10 +62,11 @@ class Log(ReadableLog, Closing):
         recovered: RecoveryPlan,
         clock: Clock,
         lock: Lock | None,
+        handles: HandleBudget | None = None,
     ) -> None:
         last = recovered.segments[-1]
         indexes = last.indexes or SegmentIndexes(last.base_offset, recovered.settings.index_stride_bytes)
-        super().__init__(disk, found, recovered, indexes)
+        super().__init__(disk, found, recovered, indexes, handles)
         self._clock = clock
         self._lock = lock
         self._mutex = threading.RLock()
@@ -102,12 +104,14 @@ class Log(ReadableLog, Closing):
         settings: LogSettings | None = None,
         clock: Clock = wall_clock_ms,
         read_only: bool = False,
+        handles: HandleBudget | None = None,
     ) -> Log:
         """Open a log, creating it if there is none, and recover what a crash left behind.
 
         If offsets are lost to damage nothing is changed: the log opens for reading what is sound, `damage`
         says what is not, and appends are refused until a repair. With `read_only` nothing is changed in
-        any case and no lock is taken. Raises LogLocked, DiskError, UnknownVersion, NotALog.
+        any case and no lock is taken. Logs that share `handles` keep no more files open for reading together
+        than those allow, but for one each. Raises LogLocked, DiskError, UnknownVersion, NotALog.
         """
         disk = disk or RealDisk()
         # Files are opened as long as the log is, wherever the process has gone by then.
@@ -126,7 +130,7 @@ class Log(ReadableLog, Closing):
                 raise NotALog("there is no log in this directory", path=path)
             may_change = lock is not None and not found.damage
             recovered = apply_plan(disk, found, clock()) if may_change else found
-            return cls(disk, found, recovered, clock, lock)
+            return cls(disk, found, recovered, clock, lock, handles)
         except BaseException:
             if lock is not None:
                 lock.release()

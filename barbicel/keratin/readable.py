@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from barbicel.codecs.keratin_format import SealedSegment
 from barbicel.codecs.keratin_record import Record
 from barbicel.disk import Disk
-from barbicel.keratin.handles import SegmentHandles
+from barbicel.keratin.handles import HandleBudget, SegmentHandles
 from barbicel.keratin.indexes import SegmentIndexes
 from barbicel.keratin.plan import Damage, RecoveryPlan
 from barbicel.keratin.reader import Reader
@@ -26,7 +26,12 @@ class ReadableLog:
     """Every method may be called from any thread."""
 
     def __init__(
-        self, disk: Disk, found: RecoveryPlan, recovered: RecoveryPlan, indexes: SegmentIndexes
+        self,
+        disk: Disk,
+        found: RecoveryPlan,
+        recovered: RecoveryPlan,
+        indexes: SegmentIndexes,
+        handles: HandleBudget | None = None,
     ) -> None:
         self._disk = disk
         self._layout = recovered.layout
@@ -43,7 +48,7 @@ class ReadableLog:
             last.end_offset,
             last.end_position,
         )
-        self._handles = SegmentHandles(disk, self._layout, self._settings.max_open_segments)
+        self._handles = SegmentHandles(disk, self._layout, self._settings.max_open_segments, handles)
         self._reader = Reader(
             self._layout, self._handles, lambda: self._view, self._settings.index_stride_bytes
         )
