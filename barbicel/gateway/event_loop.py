@@ -7,13 +7,19 @@ whether a socket can be written to, which it nearly always can.
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from twisted.internet import tcp
+from twisted.logger import LogEvent, Logger, formatEvent
 
+from barbicel.clock import steady_clock_ms
+from barbicel.gateway.log_pace import LogPace
 from barbicel.gateway.twisted_types import BoundPort, Reactor
 
 __all__ = ["PromptServer", "install_reactor", "listen"]
+
+_log = logging.getLogger(__name__)
 
 
 def install_reactor() -> Reactor:
@@ -75,8 +81,20 @@ class PromptServer(tcp.Server):
         buffer(data)
 
 
+# Twisted keeps one descriptor back, accepts with it and closes at once, so that nobody waits in vain.
+_pace = LogPace(steady_clock_ms)
+
+
+def _tell_refused(event: LogEvent) -> None:
+    """Of all that Twisted has to say about a client who could not be accepted, the first line is enough."""
+    if _pace.is_due():
+        _log.warning("clients cannot be accepted: %s (see ulimit -n)", formatEvent(event))
+
+
 class _PromptPort(tcp.Port):
     transport = PromptServer
+    # Only what keeps a client from being accepted is logged there.
+    _logger = Logger(namespace=__name__, observer=_tell_refused)  # type: ignore[arg-type]  # zope's interface
 
 
 def listen(reactor: Reactor, port: int, factory: Any, *, backlog: int, host: str) -> BoundPort:

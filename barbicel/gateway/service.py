@@ -19,9 +19,11 @@ from barbicel.disk import Disk
 from barbicel.errors import BarbicelError
 from barbicel.gateway.allocator import keep_large_buffers
 from barbicel.gateway.broker.broker import Broker
+from barbicel.gateway.descriptors import Descriptors
 from barbicel.gateway.event_loop import install_reactor, listen
 from barbicel.gateway.kafka.server import KafkaServer
 from barbicel.gateway.kestrel.front_end import KestrelFrontEnd
+from barbicel.gateway.open_file_limit import raise_open_file_limit
 from barbicel.gateway.twisted_types import BoundPort, Reactor
 
 __all__ = ["Service", "run"]
@@ -36,11 +38,18 @@ LOAD_AFTER_SECONDS = 1.0
 class Service:
     """Opened before the reactor runs. When that stops, serving ends in order; then close `broker`."""
 
-    def __init__(self, disk: Disk, config: Config, reactor: Reactor, load: Callable[[], Config]) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        config: Config,
+        reactor: Reactor,
+        load: Callable[[], Config],
+        descriptors: Descriptors | None = None,
+    ) -> None:
         """`load` reads the settings anew. Raises BarbicelError: the directory is in use or damaged, a port is
-        taken."""
+        taken, `descriptors` are too few."""
         self._reactor = reactor
-        self.broker = Broker.open(disk, config, reactor)
+        self.broker = Broker.open(disk, config, reactor, descriptors=descriptors)
         self._ports: list[BoundPort] = []
         try:
             self._kafka = KafkaServer(self.broker, config, reactor)
@@ -101,7 +110,7 @@ def run(disk: Disk, config: Config, load: Callable[[], Config]) -> None:
     logging.getLogger("twisted").setLevel(logging.WARNING)
     observer: Any = STDLibLogObserver()  # of an interface that is no type
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
-    service = Service(disk, config, running, load)
+    service = Service(disk, config, running, load, Descriptors(raise_open_file_limit()))
     running.callLater(LOAD_AFTER_SECONDS, partial(running.callInThread, load_all))
     # What the start has made stays; looking through all of it now and then would only make clients wait.
     gc.freeze()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -25,7 +26,9 @@ KESTREL_TEXT = re.compile(r"Kestrel-text clients are served on [0-9.]+:([0-9]+)"
 class Gateway:
     """A server process on a data directory. It can be killed and started again on the same ports."""
 
-    def __init__(self, directory: Path, settings: dict[str, str]) -> None:
+    def __init__(self, directory: Path, settings: dict[str, str], open_files: int | None = None) -> None:
+        """`open_files` is its limit of them; without one it has the test's own."""
+        self._open_files = open_files
         self.data = directory / "data"
         self.log = directory / "gateway.log"
         self._settings = settings
@@ -62,6 +65,9 @@ class Gateway:
                 stderr=log,
                 env={**_without_settings(os.environ), "PYTHONPATH": os.pathsep.join(sys.path)},
             )
+        if self._open_files is not None:
+            # Long before it looks: it has not even imported anything.
+            resource.prlimit(self.pid, resource.RLIMIT_NOFILE, (self._open_files, self._open_files))
         self._wait_until_served(before)
 
     def _wait_until_served(self, position: int) -> None:

@@ -27,9 +27,11 @@ from barbicel.gateway.broker.membership import Coordinator, GroupSettings
 from barbicel.gateway.broker.partition import Appends, Partition
 from barbicel.gateway.broker.topics import Topics
 from barbicel.gateway.broker.worker import Worker
+from barbicel.gateway.descriptors import Descriptors
 from barbicel.gateway.twisted_types import Reactor, Timer
 from barbicel.keratin import Ack, Log, WriterSettings
 from barbicel.keratin.retention import RetentionRules
+from barbicel.stroma import StoreSettings
 
 __all__ = ["Broker"]
 
@@ -51,8 +53,10 @@ class Broker:
         reactor: Reactor,
         clock: Clock = wall_clock_ms,
         steady_clock: Clock = steady_clock_ms,
+        descriptors: Descriptors | None = None,
     ) -> None:
         self.disk = disk
+        self.descriptors = descriptors or Descriptors()
         self.config = config
         self.clock = clock
         # For the time-outs of groups: whoever sets the wall clock must not end every session.
@@ -63,8 +67,9 @@ class Broker:
         self.cluster_id = catalogue.cluster.id
         self.data_directory = catalogue.layout.root
         self._changes = Worker(reactor, "topic-changes")
-        self.offsets = GroupOffsets(disk, catalogue.layout.groups, reactor, clock)
-        self.topics = Topics(disk, catalogue, config, clock, self._changes, self.offsets)
+        groups = StoreSettings(max_open_groups=self.descriptors.groups)
+        self.offsets = GroupOffsets(disk, catalogue.layout.groups, reactor, clock, groups)
+        self.topics = Topics(disk, catalogue, config, clock, self._changes, self.offsets, self.descriptors)
         self.coordinator = Coordinator(
             GroupSettings(
                 initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
@@ -94,11 +99,12 @@ class Broker:
         reactor: Reactor,
         clock: Clock = wall_clock_ms,
         steady_clock: Clock = steady_clock_ms,
+        descriptors: Descriptors | None = None,
     ) -> Broker:
         """Lock the data directory and recover all that is in it. Waits for the disk."""
         catalogue = Catalogue.open(disk, disk.resolve(config.data_directory), clock)
         try:
-            broker = cls(disk, catalogue, config, reactor, clock, steady_clock)
+            broker = cls(disk, catalogue, config, reactor, clock, steady_clock, descriptors)
         except BaseException:
             catalogue.close()
             raise

@@ -111,6 +111,11 @@ class Catalogue(Closing):
         return len(self._by_name)
 
     @property
+    def is_running(self) -> bool:
+        """Whether changes are taken: not after one of which nobody knows whether it is on the disk."""
+        return not self._stopped
+
+    @property
     def deleted(self) -> tuple[Topic, ...]:
         """Topics that are deleted and whose files are still there: give each to `remove_deleted`.
 

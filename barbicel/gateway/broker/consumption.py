@@ -15,6 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -26,7 +27,7 @@ from barbicel.disk import Disk
 from barbicel.errors import BarbicelError, CorruptGroup, LogClosed
 from barbicel.gateway.twisted_types import Reactor
 from barbicel.kestrel_compat.names import is_reserved_group
-from barbicel.stroma import Flusher, GroupKey, GroupStore
+from barbicel.stroma import Flusher, GroupKey, GroupStore, StoreSettings
 
 __all__ = ["Committed", "Errors", "GroupOffsets", "Outcomes", "Place", "Position"]
 
@@ -77,10 +78,12 @@ class _Failed(NamedTuple):
 class GroupOffsets:
     """Committed offsets. Methods that return a Deferred are for the reactor's thread."""
 
-    def __init__(self, disk: Disk, path: str, reactor: Reactor, clock: Clock) -> None:
+    def __init__(
+        self, disk: Disk, path: str, reactor: Reactor, clock: Clock, settings: StoreSettings | None = None
+    ) -> None:
         """Waits for the disk. Raises BarbicelError."""
         self._reactor = reactor
-        self.store = GroupStore.open(path, disk=disk, clock=clock)
+        self.store = GroupStore.open(path, disk=disk, clock=clock, settings=settings)
         self._places: dict[str, set[Place]] = {}
         # Only the thread changes the places; the lock is for those who look.
         self._places_lock = threading.Lock()
@@ -104,6 +107,14 @@ class GroupOffsets:
             _log.warning(
                 "group %s had consumed beyond the end of %s-%d, and was set back", key.group, topic, partition
             )
+
+    def positions_in(self, topic: str, partition: int) -> dict[str, int]:
+        """How far each group has come in a partition, as far as that can be read."""
+        positions: dict[str, int] = {}
+        for group in self.groups_of((topic, partition)):
+            with suppress(BarbicelError):
+                positions[group] = self.store.state(GroupKey(topic, partition, group)).acked_until
+        return positions
 
     def topic_deleted(self, topic: str) -> None:
         """On return no group has a position in it, durably. Raises the first error, after the rest."""

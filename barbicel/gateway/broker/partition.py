@@ -116,6 +116,7 @@ class Partition:
         self._clock = clock
         # Partitions that were appended to in this turn of the reactor, this one among them.
         self._touched = touched
+        self.is_offline = False
         self._has_told_failure = False
         self._pace = LogPace(clock)
 

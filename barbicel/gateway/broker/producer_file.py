@@ -49,8 +49,7 @@ class ProducerFile:
         if not log.is_writable:
             return states
         if is_unusable:
-            self._disk.unlink(self.path)  # which a full disk allows too
-            self._disk.sync_directory(parent(self.path))
+            self._take_away(clock())
         # Or a server that is killed again and again would read more at every start.
         if is_unusable or learned_bytes > WORTH_A_SNAPSHOT_BYTES:
             try:
@@ -59,12 +58,20 @@ class ProducerFile:
                 _log.warning("%s; the next start learns the producers from the log again", error)
         return states
 
+    def _take_away(self, now_ms: int) -> None:
+        """Raises DiskError: with it there nothing may be appended."""
+        try:
+            self._disk.unlink(self.path)  # which a full disk allows too
+        except DiskError:  # it is a directory
+            self._disk.rename(self.path, f"{self.path}.corrupt-{now_ms}")
+        self._disk.sync_directory(parent(self.path))
+
     def _read(self) -> ProducerSnapshot | None:
         if not self._disk.exists(self.path):
             return None
         try:
             return decode_producers(read_file(self._disk, self.path, MAX_FILE_BYTES))
-        except CorruptFile as error:
+        except (CorruptFile, DiskError) as error:
             error.path = self.path
             _log.warning("%s; the producers are learned from the log", error)
             # Beyond every log: it is not used, and it is replaced.

@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from itertools import islice
+from typing import NamedTuple
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
@@ -20,32 +21,20 @@ from twisted.python.failure import Failure
 from barbicel.clock import Clock
 from barbicel.codecs.topic_file import Topic
 from barbicel.config.settings import Config
-from barbicel.disk import Disk
-from barbicel.errors import BarbicelError, offsets_text
+from barbicel.disk import Disk, remove_tree
+from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.catalogue import Catalogue
 from barbicel.gateway.broker.partition import Partition
-from barbicel.gateway.broker.producer_file import ProducerFile
-from barbicel.gateway.broker.tail import TailBudget
+from barbicel.gateway.broker.partition_opening import Consumption, PartitionOpening, tell_of_new_logs
 from barbicel.gateway.broker.topic_settings import TopicValues, effective_settings
 from barbicel.gateway.broker.worker import Worker
-from barbicel.keratin import Log, LogSettings
+from barbicel.gateway.descriptors import Descriptors
 
 __all__ = ["Consumption", "OpenTopic", "Topics"]
 
 _log = logging.getLogger(__name__)
 
-# Read handles of one log: there may be thousands of logs.
-OPEN_SEGMENTS_OF_A_LOG = 16
 OPENING_THREADS = 8
-
-
-class Consumption(Protocol):
-    """What has to know about logs: whoever keeps what was consumed of them."""
-
-    def log_opened(self, topic: str, partition: int, end_offset: int) -> None:
-        """Before anything is appended: what was consumed beyond the end never was."""
-
-    def topic_deleted(self, topic: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -81,6 +70,7 @@ class Topics:
         clock: Clock,
         worker: Worker,
         consumption: Consumption,
+        descriptors: Descriptors | None = None,
     ) -> None:
         self._disk = disk
         self._catalogue = catalogue
@@ -88,9 +78,12 @@ class Topics:
         self._clock = clock
         self._worker = worker
         self._consumption = consumption
-        self._budget = TailBudget(config.tail_bytes)
+        self._descriptors = descriptors or Descriptors()
         # Appended to in this turn; whoever ends the turn empties it.
         self.touched: set[Partition] = set()
+        self._opening = PartitionOpening(
+            disk, catalogue.layout, config, clock, consumption, self.touched, self._descriptors.readers
+        )
         self._by_name: dict[str, OpenTopic] = {}
         self._by_id: dict[bytes, OpenTopic] = {}
         # For the worker's thread, and for nobody else while it runs.
@@ -129,12 +122,6 @@ class Topics:
 
     # --- starting and stopping ----------------------------------------------------------------------
 
-    def _tell_of_new_logs(self, opened: OpenTopic) -> None:
-        """A crash within a creation leaves a topic without its logs; so does somebody who deletes them."""
-        for partition in opened.partitions:
-            if partition.log.found.is_fresh:
-                _log.warning("%s-%d had no log: it begins at offset 0", opened.name, partition.number)
-
     def open_all(self) -> None:
         """Before the reactor runs: finish what a crash cut short, and recover every log."""
         for path in self._catalogue.strays:
@@ -143,9 +130,20 @@ class Topics:
             if self._catalogue.by_name(deleted.name) is None:
                 self._forget_consumption(deleted.name)
             self._catalogue.remove_deleted(deleted)
+        found = [self._unopened(topic) for topic in self._catalogue]
+        self._descriptors.start_with(sum(opened.topic.partitions for opened in found))
+        # One pool for all: a start must not have more files open at once than serving has.
         with ThreadPoolExecutor(OPENING_THREADS, thread_name_prefix="opening") as threads:
-            for opened in threads.map(self._open, list(self._catalogue)):
-                self._tell_of_new_logs(self._show(opened))
+            jobs = [
+                threads.submit(self._opening.open_or_not, opened.topic, opened.values, number)
+                for opened in found
+                for number in range(opened.topic.partitions)
+            ]
+        partitions = (job.result() for job in jobs)
+        for opened in found:
+            opened.partitions += islice(partitions, opened.topic.partitions)
+            self._hold(self._show(opened))
+            tell_of_new_logs(opened.topic, opened.partitions, self._consumption)
 
     def close_all(self) -> None:
         """Waits for the disk. Every log is closed whatever becomes of the others; raises the first error."""
@@ -156,21 +154,25 @@ class Topics:
             self._by_name.clear()
             self._by_id.clear()
 
+    def _unopened(self, topic: Topic) -> OpenTopic:
+        return OpenTopic(topic, effective_settings(topic.settings, self._config), [])
+
     def _open(self, topic: Topic) -> OpenTopic:
-        values = effective_settings(topic.settings, self._config)
-        opened = OpenTopic(topic, values, [])
+        opened = self._unopened(topic)
         self._open_partitions(opened, range(topic.partitions))
-        self._held[topic.name] = _Held(opened, list(opened.partitions))
+        self._hold(opened)
         return opened
+
+    def _hold(self, opened: OpenTopic) -> None:
+        self._held[opened.name] = _Held(opened, list(opened.partitions))
 
     def _open_partitions(self, opened: OpenTopic, numbers: range) -> None:
         """All of them, or none and an error. Each waits for the disk many times, so some at once."""
-        if len(numbers) == 1:
-            opened.partitions.append(self._open_partition(opened, numbers[0]))
-            return
         failed: list[BaseException] = []
         with ThreadPoolExecutor(OPENING_THREADS, thread_name_prefix="opening") as threads:
-            jobs = [threads.submit(self._open_partition, opened, number) for number in numbers]
+            jobs = [
+                threads.submit(self._opening.open, opened.topic, opened.values, number) for number in numbers
+            ]
             for job in jobs:
                 error = job.exception()
                 if error is None:
@@ -178,39 +180,8 @@ class Topics:
                 else:
                     failed.append(error)
         if failed:
-            _close(opened.partitions)
+            _close(opened.partitions, keep_producers=False)
             raise failed[0]
-
-    def _open_partition(self, opened: OpenTopic, number: int) -> Partition:
-        topic, values = opened.topic, opened.values
-        directory = self._catalogue.layout.partition(topic, number)
-        settings = LogSettings(
-            segment_max_bytes=values.segment_bytes,
-            segment_max_age_ms=values.segment_ms,
-            max_open_segments=OPEN_SEGMENTS_OF_A_LOG,
-        )
-        log = Log.open(directory, disk=self._disk, settings=settings, clock=self._clock)
-        try:
-            _tell_what_was_found(f"{topic.name}-{number}", log)
-            if not log.damage and not log.was_clean:
-                self._consumption.log_opened(topic.name, number, log.end_offset)
-            producer_file = ProducerFile(self._disk, directory)
-            producers = producer_file.restore(log, self._clock)
-            return Partition(
-                topic,
-                number,
-                log,
-                producers,
-                producer_file,
-                values,
-                self._budget,
-                self._config.tail_partition_bytes,
-                self._clock,
-                self.touched,
-            )
-        except BaseException:
-            log.close()
-            raise
 
     def _show(self, opened: OpenTopic) -> OpenTopic:
         self._by_name[opened.name] = opened
@@ -240,16 +211,28 @@ class Topics:
         """Fails with what Catalogue.create raises, or what the disk says."""
 
         def work() -> OpenTopic:
-            topic = self._catalogue.create(name, partitions, settings, may_collide=may_collide)
-            try:
-                return self._open(topic)
-            except BarbicelError:
-                # Or it could be neither used nor created again.
-                with suppress(BarbicelError):
-                    self._catalogue.remove_deleted(self._catalogue.delete(name))
-                raise
+            self._catalogue.check_new(name, partitions, may_collide=may_collide)
+            with self._claimed(partitions):
+                topic = self._catalogue.create(name, partitions, settings, may_collide=may_collide)
+                try:
+                    return self._open(topic)
+                except BarbicelError:
+                    # Or it could be neither used nor created again.
+                    with suppress(BarbicelError):
+                        self._catalogue.remove_deleted(self._catalogue.delete(name))
+                    raise
 
         return self._worker.run(work).addCallback(self._show)
+
+    @contextmanager
+    def _claimed(self, partitions: int) -> Iterator[None]:
+        """Raises TooManyPartitions. What is claimed is given back if the creation fails."""
+        self._descriptors.add_partitions(partitions)
+        try:
+            yield
+        except BaseException:
+            self._descriptors.remove_partitions(partitions)
+            raise
 
     def delete(self, name: str) -> Deferred[None]:
         """Its name is free when this is done; its files go after that."""
@@ -259,6 +242,7 @@ class Topics:
             deleted = self._catalogue.delete(name)
             held = self._held.pop(name, None)
             if held is not None:
+                self._descriptors.remove_partitions(len(held.partitions))
                 _close(held.partitions, keep_producers=False)
             self._forget_consumption(name)
             return deleted
@@ -278,11 +262,20 @@ class Topics:
         return self._worker.run(work).addCallbacks(remove_files, show_again)
 
     def add_partitions(self, name: str, total: int) -> Deferred[OpenTopic]:
+        """The logs are made first: a topic never has more partitions than can be opened. Those that a crash
+        leaves behind are empty, belong to nobody, and are taken when the topic grows again."""
+
         def work() -> tuple[OpenTopic, Topic, list[Partition]]:
-            topic = self._catalogue.add_partitions(name, total)
+            before = self._catalogue.check_partitions(name, total)
             known, held = self._held[name]
-            opened = OpenTopic(topic, effective_settings(topic.settings, self._config), [])
-            self._open_partitions(opened, range(len(held), total))
+            opened = self._unopened(before)
+            with self._claimed(total - len(held)):
+                try:
+                    self._open_partitions(opened, range(len(held), total))
+                    topic = self._catalogue.add_partitions(name, total)
+                except BaseException:
+                    self._take_back(opened, range(len(held), total))
+                    raise
             held += opened.partitions
             return known, topic, opened.partitions
 
@@ -291,6 +284,16 @@ class Topics:
             return self._change(known, topic, [*known.partitions, *fresh])
 
         return self._worker.run(work).addCallback(show)
+
+    def _take_back(self, opened: OpenTopic, numbers: range) -> None:
+        """Close and remove new logs, unless topic.json may name them after all."""
+        with suppress(BarbicelError):
+            _close(opened.partitions, keep_producers=False)
+        for number in numbers if self._catalogue.is_running else ():
+            path = self._catalogue.layout.partition(opened.topic, number)
+            with suppress(BarbicelError):
+                if self._disk.exists(path):
+                    remove_tree(self._disk, path)
 
     def change_settings(
         self, name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]]
@@ -317,24 +320,6 @@ class Topics:
         for partition in partitions:
             partition.topic, partition.values = topic, known.values
         return known
-
-
-def _tell_what_was_found(partition: str, log: Log) -> None:
-    """What recovery did is done without a question, but not without a word."""
-    for damage in log.damage:
-        _log.error("%s takes no writes: %s; see 'barbicel log repair'", partition, damage)
-    for segment in log.found.segments:
-        if segment.torn is None:
-            continue
-        if not segment.torn.whole_records:
-            _log.warning("%s: a torn write was cut off and kept aside: %s", partition, segment.torn.reason)
-        for run in segment.torn.whole_records:
-            _log.error(
-                "%s: %s were behind a torn or damaged place, and were cut off with it; kept aside beside %s",
-                partition,
-                offsets_text(run.first_offset, run.end_offset),
-                log.path,
-            )
 
 
 def _close(partitions: Sequence[Partition], *, keep_producers: bool = True) -> None:

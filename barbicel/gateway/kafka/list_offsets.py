@@ -84,6 +84,8 @@ def _find(call: Call, name: str, asked: Any) -> Found | Deferred[Found]:
     partition = call.broker.topics.partition(name, asked.partition_index)
     if partition is None:
         return Found(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if partition.is_offline:
+        return Found(ErrorCode.KAFKA_STORAGE_ERROR)
     if getattr(asked, "current_leader_epoch", NOTHING) > LEADER_EPOCH:
         return Found(ErrorCode.UNKNOWN_LEADER_EPOCH)
     timestamp_ms = asked.timestamp

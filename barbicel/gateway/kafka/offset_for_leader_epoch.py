@@ -37,6 +37,8 @@ def _row(call: Call, name: str, asked: Any) -> Any:
     error, epoch, end_offset = ErrorCode.NONE, NOTHING, NOTHING
     if partition is None:
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif partition.is_offline:
+        error = ErrorCode.KAFKA_STORAGE_ERROR
     elif asked.current_leader_epoch > LEADER_EPOCH:
         error = ErrorCode.UNKNOWN_LEADER_EPOCH
     elif asked.leader_epoch == LEADER_EPOCH:

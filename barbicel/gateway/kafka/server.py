@@ -74,6 +74,8 @@ class KafkaServer(ServerFactory):
         if len(self._connections) >= self._config.max_connections:
             _log.warning("refusing %s:%d: max.connections is reached", addr.host, addr.port)
             return None
+        if self.broker.descriptors.refuses_client():
+            return None
         if self._by_host[addr.host] >= self._config.max_connections_per_ip:
             _log.warning("refusing %s:%d: max.connections.per.ip is reached", addr.host, addr.port)
             return None
@@ -82,10 +84,12 @@ class KafkaServer(ServerFactory):
     def connected(self, connection: KafkaConnection) -> None:
         connection.active_at_s = self.seconds()
         self._connections.add(connection)
+        self.broker.descriptors.clients += 1
         self._by_host[connection.peer.host] += 1
 
     def disconnected(self, connection: KafkaConnection) -> None:
         self._connections.discard(connection)
+        self.broker.descriptors.clients -= 1
         self._crowded.pop(connection, None)
         self._by_host[connection.peer.host] -= 1
         if not self._by_host[connection.peer.host]:

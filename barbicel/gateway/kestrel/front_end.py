@@ -47,7 +47,7 @@ class KestrelFrontEnd:
             seconds=reactor.seconds,
             started_s=reactor.seconds(),
         )
-        self._server = KestrelServer(shared, reactor)
+        self._server = KestrelServer(shared, reactor, broker.descriptors)
 
     def listenings(self) -> Iterator[tuple[str, int, Listening]]:
         """What to listen for: (the protocol, its port, the factory)."""

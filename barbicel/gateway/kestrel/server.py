@@ -11,6 +11,7 @@ from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Protocol, ServerFactory
 from twisted.internet.task import LoopingCall
 
+from barbicel.gateway.descriptors import Descriptors
 from barbicel.gateway.kestrel.budget import ReadingBudget
 from barbicel.gateway.kestrel.connection import Connection
 from barbicel.gateway.kestrel.dialect import Address, Dialect
@@ -33,8 +34,9 @@ DRAIN_SECONDS = 5.0
 class KestrelServer:
     """`listening(dialect)` is what a port is opened with; both protocols share the limits."""
 
-    def __init__(self, shared: Shared, reactor: Reactor) -> None:
+    def __init__(self, shared: Shared, reactor: Reactor, descriptors: Descriptors | None = None) -> None:
         self.shared = shared
+        self.descriptors = descriptors or Descriptors()
         self.budget = ReadingBudget(shared.config.queued_max_request_bytes)
         self._reactor = reactor
         self._connections: set[Connection] = set()
@@ -77,11 +79,13 @@ class KestrelServer:
         connection.active_at_s = self.shared.seconds()
         self._connections.add(connection)
         self._by_host[connection.peer.host] += 1
+        self.descriptors.clients += 1
         self.shared.counters.curr_connections += 1
         self.shared.counters.total_connections += 1
 
     def disconnected(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self.descriptors.clients -= 1
         self.shared.counters.curr_connections -= 1
         self._by_host[connection.peer.host] -= 1
         if not self._by_host[connection.peer.host]:
@@ -172,6 +176,8 @@ class Listening(ServerFactory):
 
     def buildProtocol(self, addr: IAddress | None) -> Protocol:
         assert isinstance(addr, IPv4Address | IPv6Address)
+        if self._server.descriptors.refuses_client():
+            return _Refused(self._dialect.too_many)
         refusal = self._server.refusal_of(addr.host)
         if refusal is not None:
             _log.warning("refusing %s:%d: %s is reached", addr.host, addr.port, refusal)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from barbicel.gateway.broker.producer_file import ProducerFile
 from barbicel.gateway.broker.producers import ProducerStates, Repeated
 from barbicel.keratin import Log, NewRecord
 from tests.gateway.kafka.in_memory import batch
+from tests.support.fault_disk import FaultDisk, Operation
 
 
 def stored(sequence: int) -> bytes:
@@ -63,6 +65,33 @@ def test_a_damaged_file_is_reported_and_replaced(
     log: Log, file: ProducerFile, damage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     Path(file.path).write_bytes(damage)
+    assert knows(file.restore(log, lambda: 0), 3)
+    assert file.path in caplog.text
+    caplog.clear()
+    assert knows(file.restore(log, lambda: 0), 3)
+    assert not caplog.messages
+
+
+def test_a_directory_in_its_place_is_reported_and_moved_away(
+    log: Log, file: ProducerFile, caplog: pytest.LogCaptureFixture
+) -> None:
+    Path(file.path).mkdir()
+    assert knows(file.restore(log, lambda: 77), 3)
+    assert file.path in caplog.text
+    assert Path(f"{file.path}.corrupt-77").is_dir()
+    assert Path(file.path).is_file()
+
+
+@pytest.mark.parametrize("operation", ["open", "read"])
+def test_a_file_that_cannot_be_read_is_reported_and_replaced(
+    operation: Operation, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = FaultDisk()
+    log = Log.open("/log", disk=disk)
+    log.append([NewRecord(stored(sequence)) for sequence in range(4)])
+    file = ProducerFile(disk, log.path)
+    file.write(ProducerSnapshot(4, ()))
+    disk.fail(operation, errno.EIO, path_contains="producers.snap")
     assert knows(file.restore(log, lambda: 0), 3)
     assert file.path in caplog.text
     caplog.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from barbicel.gateway.broker.topic_errors import TopicExists, UnknownTopic
 from barbicel.keratin import Log
 from tests.gateway.kafka.in_memory import Gateway, batch, in_memory_gateway
 from tests.gateway.kafka.requests import only, produce, produced
-from tests.support.fault_disk import FaultDisk
+from tests.support.fault_disk import Call, Fate, FaultDisk, Operation
 
 
 @pytest.fixture
@@ -100,10 +101,93 @@ def test_a_topic_whose_logs_cannot_be_made_leaves_nothing_behind(
         raise DiskError("open", path, OSError(errno.ENOSPC, "full"))
 
     with monkeypatch.context() as patch:
-        patch.setattr("barbicel.gateway.broker.topics.Log.open", refuse)
+        patch.setattr("barbicel.gateway.broker.partition_opening.Log.open", refuse)
         with pytest.raises(DiskError):
             gateway.create()
     gateway.create()
+
+
+def test_partitions_that_cannot_all_be_made_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with in_memory_gateway(tmp_path / "data") as gateway:
+        topic = gateway.create()
+        really_open = Log.open
+
+        def refuse_the_third(path: str, **more: Any) -> Log:
+            if path.endswith("/3"):
+                raise DiskError("open", path, OSError(errno.EMFILE, "too many open files"))
+            return really_open(path, **more)
+
+        with monkeypatch.context() as patch:
+            patch.setattr("barbicel.gateway.broker.partition_opening.Log.open", refuse_the_third)
+            with pytest.raises(DiskError):
+                gateway.reactor.result(gateway.broker.topics.add_partitions("t", 5))
+        assert len(topic.partitions) == 1
+        assert gateway.broker.catalogue.by_name("t") == topic.topic
+        directory = Path(gateway.broker.catalogue.layout.directory(topic.topic))
+        assert sorted(path.name for path in directory.iterdir()) == ["0", "topic.json"]
+        assert gateway.broker.descriptors.partitions == 1
+    with in_memory_gateway(tmp_path / "data") as gateway:
+        assert len(gateway.reactor.result(gateway.broker.topics.add_partitions("t", 5)).partitions) == 5
+
+
+def calls_of_two_more_partitions(operation: Operation) -> int:
+    disk = FaultDisk()
+    calls: list[Call] = []
+    with in_memory_gateway("/data", disk) as gateway:
+        gateway.create()
+        disk.observer = calls.append
+        gateway.reactor.result(gateway.broker.topics.add_partitions("t", 3))
+        disk.observer = None
+    return sum(call.operation == operation for call in calls)
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EMFILE])
+@pytest.mark.parametrize("operation", ["write", "rename", "fsync"])
+def test_partitions_that_are_refused_are_not_there_after_a_restart_either(
+    operation: Operation, error: int
+) -> None:
+    for number in range(calls_of_two_more_partitions(operation)):
+        disk = FaultDisk()
+        with in_memory_gateway("/data", disk) as gateway:
+            topic = gateway.create()
+            disk.fail(operation, error, after=number)
+            with pytest.raises(DiskError):
+                gateway.reactor.result(gateway.broker.topics.add_partitions("t", 3))
+            assert len(topic.partitions) == 1
+            may_have_happened = not gateway.broker.catalogue.is_running
+        with in_memory_gateway("/data", disk) as gateway:
+            again = gateway.broker.topics.by_name("t")
+            assert again is not None
+            assert len(again.partitions) == 1 or may_have_happened
+            assert not any(partition.is_offline for partition in again.partitions)
+            assert len(gateway.reactor.result(gateway.broker.topics.add_partitions("t", 4)).partitions) == 4
+
+
+def test_a_crash_while_partitions_are_made_leaves_a_topic_that_can_grow() -> None:
+    disk = FaultDisk()
+    crashed: list[FaultDisk] = []
+    with in_memory_gateway("/data", disk) as gateway:
+        gateway.create()
+
+        def crash(call: Call) -> None:
+            if call.number % 5 == 0:
+                crashed.append(disk.crash(Fate.TEAR, Random(call.number)))
+
+        disk.observer = crash
+        gateway.reactor.result(gateway.broker.topics.add_partitions("t", 3))
+        disk.observer = None
+    assert len(crashed) > 10
+    for found in crashed:
+        with in_memory_gateway("/data", found) as gateway:
+            topic = gateway.broker.topics.by_name("t")
+            assert topic is not None
+            assert len(topic.partitions) in (1, 3)
+            assert not any(partition.is_offline for partition in topic.partitions)
+            gateway.reactor.result(gateway.broker.topics.add_partitions("t", 4))
+            rows = produced(gateway.connect().ask(produce(*[batch(b"a")] * 4), 9))
+            assert [(row.error_code, row.base_offset) for row in rows] == [(0, 0)] * 4
 
 
 def test_a_topic_that_could_not_be_deleted_works_on() -> None:

@@ -1,0 +1,178 @@
+"""Partitions are opened here: their logs recovered, their groups set right, their producers learned.
+
+What recovery did or found is told in the log, and so is what is lost. At a start a partition that cannot be
+opened is offline and all others are served. Waits for the disk: for threads other than the reactor's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from barbicel.clock import Clock
+from barbicel.codecs.topic_file import Topic
+from barbicel.config.settings import Config
+from barbicel.disk import Disk
+from barbicel.errors import BarbicelError, offsets_text
+from barbicel.gateway.broker.data_layout import DataLayout
+from barbicel.gateway.broker.offline import OfflinePartition
+from barbicel.gateway.broker.partition import Partition
+from barbicel.gateway.broker.producer_file import ProducerFile
+from barbicel.gateway.broker.tail import TailBudget
+from barbicel.gateway.broker.topic_settings import TopicValues
+from barbicel.keratin import Log, LogSettings
+from barbicel.keratin.handles import HandleBudget
+
+__all__ = ["Consumption", "PartitionOpening", "tell_of_new_logs"]
+
+_log = logging.getLogger(__name__)
+
+# Read handles of one log: there may be thousands of logs.
+OPEN_SEGMENTS_OF_A_LOG = 16
+
+
+class Consumption(Protocol):
+    """What has to know about logs: whoever keeps what was consumed of them."""
+
+    def log_opened(self, topic: str, partition: int, end_offset: int) -> None:
+        """Before anything is appended: what was consumed beyond the end never was."""
+
+    def positions_in(self, topic: str, partition: int) -> Mapping[str, int]:
+        """How far each group has come in a partition, as far as that can be read."""
+
+    def topic_deleted(self, topic: str) -> None: ...
+
+
+class PartitionOpening:
+    """Any number of threads at a time."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        layout: DataLayout,
+        config: Config,
+        clock: Clock,
+        consumption: Consumption,
+        touched: set[Partition],
+        readers: int,
+    ) -> None:
+        self._disk = disk
+        self._layout = layout
+        self._config = config
+        self._clock = clock
+        self._consumption = consumption
+        self._touched = touched
+        self._tails = TailBudget(config.tail_bytes)
+        self._handles = HandleBudget(readers)
+
+    def open_or_not(self, topic: Topic, values: TopicValues, number: int) -> Partition:
+        """At a start: offline if it cannot be opened."""
+        path = self._layout.partition(topic, number)
+        try:
+            partition = self.open(topic, values, number, is_start=True)
+        except (BarbicelError, OSError) as error:
+            _log.error(
+                "%s-%d is offline: %s; mend that or restore %s, and restart (see 'barbicel log verify')",
+                topic.name,
+                number,
+                error,
+                path,
+            )
+            return OfflinePartition(topic, number, values, self._disk, path, str(error), self._clock)
+        return partition
+
+    def open(self, topic: Topic, values: TopicValues, number: int, *, is_start: bool = False) -> Partition:
+        """Raises BarbicelError, and leaves nothing open then."""
+        directory = self._layout.partition(topic, number)
+        settings = LogSettings(
+            segment_max_bytes=values.segment_bytes,
+            segment_max_age_ms=values.segment_ms,
+            max_open_segments=OPEN_SEGMENTS_OF_A_LOG,
+        )
+        log = Log.open(
+            directory, disk=self._disk, settings=settings, clock=self._clock, handles=self._handles
+        )
+        try:
+            if is_start:
+                self._tell_what_was_found(topic, number, log)
+            if not log.damage and not log.was_clean:
+                self._consumption.log_opened(topic.name, number, log.end_offset)
+            producer_file = ProducerFile(self._disk, directory)
+            producers = producer_file.restore(log, self._clock)
+            return Partition(
+                topic,
+                number,
+                log,
+                producers,
+                producer_file,
+                values,
+                self._tails,
+                self._config.tail_partition_bytes,
+                self._clock,
+                self._touched,
+            )
+        except BaseException:
+            log.close()
+            raise
+
+    def _tell_what_was_found(self, topic: Topic, number: int, log: Log) -> None:
+        """What recovery did is done without a question, but not without a word."""
+        if log.found.is_fresh:
+            # Before they are set back to where the new log ends.
+            positions = self._consumption.positions_in(topic.name, number)
+            if positions:
+                _tell_loss(topic, number, log.path, positions)
+        _tell_repairs(f"{topic.name}-{number}", log)
+
+
+def _tell_loss(topic: Topic, number: int, path: str, positions: Mapping[str, int]) -> None:
+    group = max(positions, key=lambda name: positions[name])
+    _log.error(
+        "%s-%d had no log, so all of its records are lost, those below offset %d at least, which group %s"
+        " had consumed; it begins at offset 0, and its %d groups with it. If there is a copy of %s, stop the"
+        " server and restore it before anything is written",
+        topic.name,
+        number,
+        positions[group],
+        group,
+        len(positions),
+        path,
+    )
+
+
+def tell_of_new_logs(topic: Topic, partitions: Sequence[Partition], consumption: Consumption) -> None:
+    """A crash within a creation leaves a topic without its logs; so does somebody who deletes them."""
+    online = [partition for partition in partitions if not partition.is_offline]
+    is_used = any(partition.end_offset for partition in online)
+    for partition in online:
+        # Of one with groups the loss was told when it was found.
+        if not partition.log.found.is_fresh or consumption.positions_in(topic.name, partition.number):
+            continue
+        if is_used:
+            _log.error(
+                "%s-%d had no log, though others of its topic have records: whatever was in it is lost, and"
+                " it begins at offset 0. If there is a copy of %s, stop the server and restore it",
+                topic.name,
+                partition.number,
+                partition.log.path,
+            )
+        else:
+            _log.warning("%s-%d had no log: it begins at offset 0", topic.name, partition.number)
+
+
+def _tell_repairs(partition: str, log: Log) -> None:
+    for damage in log.damage:
+        _log.error("%s takes no writes: %s; see 'barbicel log repair'", partition, damage)
+    for segment in log.found.segments:
+        if segment.torn is None:
+            continue
+        if not segment.torn.whole_records:
+            _log.warning("%s: a torn write was cut off and kept aside: %s", partition, segment.torn.reason)
+        for run in segment.torn.whole_records:
+            _log.error(
+                "%s: %s were behind a torn or damaged place, and were cut off with it; kept aside beside %s",
+                partition,
+                offsets_text(run.first_offset, run.end_offset),
+                log.path,
+            )
