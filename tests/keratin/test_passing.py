@@ -9,9 +9,10 @@ import pytest
 
 from barbicel.errors import DiskError, EarlierAppendFailed, LogStopped
 from barbicel.keratin import Ack, Log, NewRecord
+from barbicel.keratin.handles import HandleBudget
 from barbicel.keratin.retention import RetentionRules
 from barbicel.keratin.writer import Writer
-from tests.keratin.builders import Answers, ManualClock, log_files, open_log, payloads
+from tests.keratin.builders import SMALL, Answers, ManualClock, log_files, open_log, payloads
 from tests.support.fault_disk import Call, Fate, FaultDisk
 from tests.support.faults import Operation
 
@@ -234,3 +235,20 @@ def test_what_must_follow_a_failed_append_fails_with_it() -> None:
     assert isinstance(answers.outcomes[1], EarlierAppendFailed)
     assert isinstance(answers.outcomes[2], EarlierAppendFailed)
     assert payloads(log) == [b"anybody's", b"again"]
+
+
+# --- descriptors ----------------------------------------------------------------------------------------
+
+
+def test_logs_that_share_a_budget_keep_one_file_each_once_it_is_spent() -> None:
+    disk, budget = FaultDisk(), HandleBudget(5)
+    logs = [Log.open(f"/log{number}", disk=disk, settings=SMALL, handles=budget) for number in range(4)]
+    for log in logs:
+        for number in range(4):
+            log.append([NewRecord(b"%d" % number)])
+            log.roll()
+        assert [bytes(log.fetch(number).payload) for number in range(4)] == [b"0", b"1", b"2", b"3"]
+    assert [log.open_handles for log in logs] == [4, 1, 1, 1]
+    logs[0].close()
+    assert [bytes(logs[3].fetch(number).payload) for number in range(2)] == [b"0", b"1"]
+    assert logs[3].open_handles == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from barbicel.gateway.broker import partition as partition_module
 from barbicel.gateway.broker.broker import Broker
 from tests.gateway.kafka.in_memory import HandReactor, batch, in_memory_gateway, untyped
 from tests.gateway.kafka.requests import fetch, only, produce, produced, values_of
+from tests.support.fault_disk import FaultDisk
 
 
 def test_a_second_server_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
@@ -63,6 +65,25 @@ def test_retention_runs_and_readers_go_on(tmp_path: Path) -> None:
         assert log.start_offset == 2
         row = only(only(client.ask(fetch(2), 11).responses).partitions)
         assert (row.error_code, row.log_start_offset, values_of(row)) == (0, 2, [])
+
+
+def test_retention_drops_old_segments_where_there_is_no_room_to_roll() -> None:
+    disk = FaultDisk()
+    with in_memory_gateway("/data", disk, log_retention_check_interval_ms=1000) as gateway:
+        topic = gateway.create(retention_ms="5000", segment_ms="1000")
+        client = gateway.connect()
+        log = topic.partitions[0].log
+        client.ask(produce(batch(b"old")), 9)
+        log.roll()
+        client.ask(produce(batch(b"old too")), 9)
+        gateway.now_ms += 10_000
+        # For the roll that is due, and for the one that would let the active segment go.
+        disk.fail("open", errno.ENOSPC, path_contains=".idx.new", times=2)
+        timers = len(gateway.reactor.getDelayedCalls())
+        gateway.reactor.advance(1.0)
+        gateway.reactor.until(lambda: len(gateway.reactor.getDelayedCalls()) == timers)
+        assert (log.start_offset, log.end_offset) == (1, 2)
+        assert log.is_writable
 
 
 def test_producers_are_written_down_after_enough_bytes(
