@@ -54,17 +54,17 @@ def test_a_roll_that_fails_in_passing_fails_the_append_and_the_next_one_tries_ag
     for number in range(calls_of_a_roll(operation)):
         disk = FaultDisk()
         log = open_log(disk)
-        log.append([NewRecord(b"a" * 1900)])
+        log.append([NewRecord(b"a" * 1500)])
         disk.fail(operation, error, after=number)
         with pytest.raises(DiskError):
             log.append([NewRecord(b"b" * 900)])
         assert log.is_writable
         assert log.end_offset == 1
-        check_every_crash(disk, [b"a" * 1900])
+        check_every_crash(disk, [b"a" * 1500])
         # A small one would have had room in the old segment.
         log.append([NewRecord(b"c")])
         log.append([NewRecord(b"d" * 900)])
-        expected = [b"a" * 1900, b"c", b"d" * 900]
+        expected = [b"a" * 1500, b"c", b"d" * 900]
         assert payloads(log) == expected
         check_every_crash(disk, expected)
         log.close()
