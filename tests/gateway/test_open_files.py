@@ -14,6 +14,7 @@ import pytest
 
 from barbicel.codecs.kafka import messages
 from barbicel.codecs.kafka.error_codes import ErrorCode
+from barbicel.gateway.kestrel.dialect import MEMCACHE
 from barbicel.gateway.open_file_limit import raise_open_file_limit
 from tests.gateway.kafka.in_memory import batch
 from tests.gateway.kafka.requests import metadata, only, produce, produced
@@ -103,3 +104,14 @@ def test_the_limit_is_raised_as_far_as_allowed(caplog: pytest.LogCaptureFixture)
         assert f"{most} files may be open at once (ulimit -n was {min(512, most)})" in caplog.text
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (before, most))
+
+
+def test_kestrels_clients_are_counted_with_kafkas(tmp_path: Path) -> None:
+    with limited_gateway(tmp_path) as gateway, ExitStack() as open_sockets:
+        connect_many(gateway, open_sockets, LIMIT)
+        wait_for(gateway, "refusing clients")
+        late = open_sockets.enter_context(
+            socket.create_connection((gateway.host, gateway.kestrel_port), DEADLINE_S)
+        )
+        late.settimeout(DEADLINE_S)
+        assert late.makefile("rb").read() == MEMCACHE.too_many
