@@ -14,7 +14,7 @@ from barbicel.clock import Clock
 from barbicel.codecs.topic_file import Topic
 from barbicel.config.settings import Config
 from barbicel.disk import Disk
-from barbicel.errors import BarbicelError, offsets_text
+from barbicel.errors import BarbicelError, DiskError, offsets_text
 from barbicel.gateway.broker.data_layout import DataLayout
 from barbicel.gateway.broker.offline import OfflinePartition
 from barbicel.gateway.broker.partition import Partition
@@ -23,6 +23,7 @@ from barbicel.gateway.broker.tail import TailBudget
 from barbicel.gateway.broker.topic_settings import TopicValues
 from barbicel.keratin import Log, LogSettings
 from barbicel.keratin.handles import HandleBudget
+from barbicel.keratin.passing import is_full
 
 __all__ = ["Consumption", "PartitionOpening", "tell_of_new_logs"]
 
@@ -67,10 +68,10 @@ class PartitionOpening:
         self._handles = HandleBudget(readers)
 
     def open_or_not(self, topic: Topic, values: TopicValues, number: int) -> Partition:
-        """At a start: offline if it cannot be opened."""
+        """At a start: offline if it cannot be opened, to be read if there is no room to recover it."""
         path = self._layout.partition(topic, number)
         try:
-            partition = self.open(topic, values, number, is_start=True)
+            return self._open_with_or_without_room(topic, values, number)
         except (BarbicelError, OSError) as error:
             _log.error(
                 "%s-%d is offline: %s; mend that or restore %s, and restart (see 'barbicel log verify')",
@@ -80,9 +81,27 @@ class PartitionOpening:
                 path,
             )
             return OfflinePartition(topic, number, values, self._disk, path, str(error), self._clock)
-        return partition
 
-    def open(self, topic: Topic, values: TopicValues, number: int, *, is_start: bool = False) -> Partition:
+    def _open_with_or_without_room(self, topic: Topic, values: TopicValues, number: int) -> Partition:
+        try:
+            return self.open(topic, values, number, is_start=True)
+        except DiskError as error:
+            if not is_full(error):
+                raise
+            partition = self.open(topic, values, number, is_start=True, read_only=True)
+            hint = "it can be read; free some space and restart"
+            _log.error("%s-%d takes no writes: %s; %s", topic.name, number, error, hint)
+            return partition
+
+    def open(
+        self,
+        topic: Topic,
+        values: TopicValues,
+        number: int,
+        *,
+        is_start: bool = False,
+        read_only: bool = False,
+    ) -> Partition:
         """Raises BarbicelError, and leaves nothing open then."""
         directory = self._layout.partition(topic, number)
         settings = LogSettings(
@@ -91,12 +110,17 @@ class PartitionOpening:
             max_open_segments=OPEN_SEGMENTS_OF_A_LOG,
         )
         log = Log.open(
-            directory, disk=self._disk, settings=settings, clock=self._clock, handles=self._handles
+            directory,
+            disk=self._disk,
+            settings=settings,
+            clock=self._clock,
+            read_only=read_only,
+            handles=self._handles,
         )
         try:
             if is_start:
                 self._tell_what_was_found(topic, number, log)
-            if not log.damage and not log.was_clean:
+            if log.is_writable and not log.was_clean:
                 self._consumption.log_opened(topic.name, number, log.end_offset)
             producer_file = ProducerFile(self._disk, directory)
             producers = producer_file.restore(log, self._clock)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -16,6 +18,7 @@ from barbicel.keratin import Log
 from tests.gateway.kafka.in_memory import Client, Gateway, batch, in_memory_gateway
 from tests.gateway.kafka.requests import fetch, list_offsets, only, produce, produced, values_of
 from tests.gateway.kestrel.in_memory_queues import in_memory_queues
+from tests.support.fault_disk import Fate, FaultDisk
 
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -136,6 +139,26 @@ def test_a_queue_that_is_offline_takes_nothing_and_begins_nothing(tmp_path: Path
         assert isinstance(answers[0], LogStopped)
         positions = desk.broker.offsets.positions_in("q", 0)
         assert set(positions.values()) == {0}
+
+
+def test_a_log_that_a_full_disk_keeps_from_being_recovered_can_be_read(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk = FaultDisk()
+    with in_memory_gateway("/data", disk) as gateway:
+        gateway.create()
+        gateway.connect().ask(produce(batch(b"zero")), 9)
+        killed = disk.crash(Fate.KEEP, Random(0))
+    killed.fail("write", errno.ENOSPC, path_contains="manifest.new")
+    with in_memory_gateway("/data", killed) as gateway:
+        client = gateway.connect()
+        row = only(only(client.ask(fetch(0), 11).responses).partitions)
+        assert values_of(row) == [b"zero"]
+        assert only(produced(client.ask(produce(batch(b"one")), 9))).error_code == STORAGE_ERROR
+    assert "t-0 takes no writes: " in caplog.text
+    assert "free some space and restart" in caplog.text
+    with in_memory_gateway("/data", killed) as gateway:
+        assert only(produced(gateway.connect().ask(produce(batch(b"one")), 9))).base_offset == 1
 
 
 # --- logs that are gone ---------------------------------------------------------------------------------
