@@ -17,7 +17,7 @@ from typing import Any, Protocol, cast
 
 from barbicel.codecs.kafka.kafka_python import LazyClass
 from barbicel.codecs.kafka.schema_decoder import decode_body, struct_decoder
-from barbicel.codecs.kafka.wire import MalformedRequest
+from barbicel.codecs.kafka.wire import NO_ROW_LIMIT, MalformedRequest
 
 __all__ = [
     "VERSIONS",
@@ -203,12 +203,13 @@ def _flexible_versions(api_key: int) -> tuple[int, int]:
     return _class(_REQUESTS, api_key)._flexible_versions or NO_VERSIONS
 
 
-def decode_request(api_key: int, version: int, body: memoryview) -> Message:
+def decode_request(api_key: int, version: int, body: memoryview, *, max_rows: int = NO_ROW_LIMIT) -> Message:
     """What stands behind the request's header; bytes after it are passed over.
 
-    Raises MalformedMessage, and ValueError for an API or version that is not in VERSIONS.
+    Raises MalformedMessage, also if all arrays together have more than max_rows elements, and ValueError
+    for an API or version that is not in VERSIONS.
     """
-    return _decode(_class(_REQUESTS, api_key), version, body)
+    return _decode(_class(_REQUESTS, api_key), version, body, max_rows)
 
 
 def decode_response(api_key: int, version: int, body: memoryview) -> Message:
@@ -238,10 +239,11 @@ def _class(kinds: dict[int, LazyClass], api_key: int) -> Any:
     return kinds[api_key].made
 
 
-def _decode(kind: Any, version: int, body: memoryview) -> Message:
+def _decode(kind: Any, version: int, body: memoryview, max_rows: int = NO_ROW_LIMIT) -> Message:
     _check_version(kind, version)
     try:
-        message = decode_body(_decoder(kind, version), body, flexible=kind.flexible_version_q(version))
+        flexible = kind.flexible_version_q(version)
+        message = decode_body(_decoder(kind, version), body, flexible=flexible, max_rows=max_rows)
     except MalformedRequest as error:
         reason = f"{kind.__name__} version {version}: {error.message}"
         raise MalformedMessage(reason, position=error.position) from error

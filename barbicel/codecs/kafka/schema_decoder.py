@@ -2,7 +2,8 @@
 
 They read with wire.py, which believes no length, and hold the count of an array against its smallest
 element: n elements need n times its bytes. So neither the memory nor the time that a message takes exceeds a
-small multiple of its size, and a message that is cut is always refused. So is a null where none may be.
+small multiple of its size, and a message that is cut is always refused. So is a null where none may be, and a
+message of more elements than whoever reads it allows.
 
 kafka-python's own decoders do none of that: a varint may go on for ever, a slice beyond the end is short
 without complaint, the count of an array is looped over whatever is left, and every struct that has tagged
@@ -20,6 +21,7 @@ from uuid import UUID
 
 from barbicel.codecs.kafka.wire import (
     INT32,
+    NO_ROW_LIMIT,
     UUID_BYTES,
     ClassicReader,
     FlexibleReader,
@@ -56,12 +58,14 @@ _NO_ID = bytes(UUID_BYTES)
 _NULL = -1
 
 
-def decode_body(decoder: _Read, body: memoryview, *, flexible: bool) -> Any:
-    """The message that `body` begins with. Raises MalformedRequest.
+def decode_body(decoder: _Read, body: memoryview, *, flexible: bool, max_rows: int = NO_ROW_LIMIT) -> Any:
+    """The message that `body` begins with, of at most so many elements in all of its arrays together.
 
-    Bytes behind it are left alone: librdkafka sends three of them after Metadata.
+    Raises MalformedRequest. Bytes behind it are left alone: librdkafka sends three of them after Metadata.
     """
-    return decoder(FlexibleReader(body) if flexible else ClassicReader(body))
+    reader = FlexibleReader(body) if flexible else ClassicReader(body)
+    reader.rows_left = max_rows
+    return decoder(reader)
 
 
 def struct_decoder(schema: _Field, kind: type, version: int, *, flexible: bool) -> _Read:
@@ -191,7 +195,9 @@ def _fill_tagged(known: Mapping[int, tuple[str, _Read]]) -> _Fill:
             if tag in known:
                 name, read = known[tag]
                 inside = FlexibleReader(reader.view, reader.position, end)
+                inside.rows_left = reader.rows_left
                 setattr(decoded, name, read(inside))
+                reader.rows_left = inside.rows_left
                 if inside.position != end:
                     raise MalformedRequest(
                         f"tagged field {name} ends {end - inside.position} bytes early",
@@ -226,6 +232,9 @@ def _array(
         if nullable and count == _NULL:
             return None
         check_count(count, smallest_bytes, reader.end - reader.position, name, start)
+        reader.rows_left -= count
+        if reader.rows_left < 0:
+            raise MalformedRequest(f"with {count} {name} it has too many rows", position=start)
         return [read_element(reader) for _ in range(count)]
 
     return read

@@ -21,6 +21,7 @@ __all__ = [
     "FLEXIBLE",
     "INT16",
     "INT32",
+    "NO_ROW_LIMIT",
     "NO_TAGGED_FIELDS",
     "UUID_BYTES",
     "ClassicReader",
@@ -39,6 +40,7 @@ INT16 = struct.Struct(">h")
 INT32 = struct.Struct(">i")
 UUID_BYTES = 16
 NO_TAGGED_FIELDS = b"\x00"
+NO_ROW_LIMIT = 1 << 62
 # A tag and the size of an empty field.
 SMALLEST_TAGGED_FIELD_BYTES = 2
 LATER_VARINT_SHIFTS = (7, 14, 21, 28)
@@ -92,14 +94,18 @@ def skip_tagged_fields(view: memoryview, position: int) -> int:
 
 
 class ClassicReader:
-    """Steps through the bytes of a message; `end` is where they end, `position` the next one to be read."""
+    """Steps through the bytes of a message; `end` is where they end, `position` the next one to be read.
 
-    __slots__ = ("end", "position", "view")
+    `rows_left` is how many elements the message's arrays may still have, all of them together.
+    """
+
+    __slots__ = ("end", "position", "rows_left", "view")
 
     def __init__(self, view: memoryview, position: int = 0, end: int | None = None) -> None:
         self.view = view
         self.position = position
         self.end = len(view) if end is None else min(end, len(view))
+        self.rows_left = NO_ROW_LIMIT
 
     def take(self, length: int, what: str) -> int:
         """Step over `length` bytes that belong to `what`; where they begin."""

@@ -40,6 +40,8 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 PRODUCER_EXPIRY_CHECK_SECONDS = 600.0
+# For what takes long and is thought rather than read: it shares one processor with everything else anyway.
+LONG_WORK_THREADS = 2
 
 
 class Broker:
@@ -86,6 +88,7 @@ class Broker:
             self._end_turn,
         )
         self._readers = ThreadPool(1, config.background_threads, "cold-reads")
+        self._long_work = ThreadPool(1, LONG_WORK_THREADS, "long-work")
         self._retention = LoopingCall(self._apply_retention)
         self._producer_expiry = LoopingCall(self._expire_producers)
         self._group_timer: Timer | None = None
@@ -118,6 +121,7 @@ class Broker:
     def start(self) -> None:
         """Timers; from here on in the reactor's thread."""
         self._readers.start()
+        self._long_work.start()
         for loop, seconds in (
             (self._retention, self.config.log_retention_check_interval_ms / 1000),
             (self._producer_expiry, PRODUCER_EXPIRY_CHECK_SECONDS),
@@ -137,8 +141,9 @@ class Broker:
             self._group_timer.cancel()
         self._appender.close()
         self._changes.close()
-        if self._readers.started:
-            self._readers.stop()
+        for pool in (self._readers, self._long_work):
+            if pool.started:
+                pool.stop()
         # Each step is taken whatever became of those before it.
         with ExitStack() as steps:
             steps.callback(self.catalogue.close)
@@ -154,8 +159,18 @@ class Broker:
 
     def read_cold(self, function: Callable[[], T]) -> Deferred[T]:
         """Call something that waits for the disk, in a thread."""
+        return self._in_pool(self._readers, function)
+
+    def work_long(self, function: Callable[[], T]) -> Deferred[T]:
+        """Call something that takes long, in a thread that nobody needs who reads old data.
+
+        Whoever has much to do asks for a piece at a time: others wait behind it.
+        """
+        return self._in_pool(self._long_work, function)
+
+    def _in_pool(self, pool: ThreadPool, function: Callable[[], T]) -> Deferred[T]:
         reactor: Any = self.reactor  # deferToThreadPool wants an interface that is no type
-        return deferToThreadPool(reactor, self._readers, function)
+        return deferToThreadPool(reactor, pool, function)
 
     def change(self, function: Callable[[], T]) -> Deferred[T]:
         """Call something that changes the disk, after whatever was asked for before."""

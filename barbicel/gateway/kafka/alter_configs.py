@@ -25,7 +25,7 @@ ResourceRow = AlterConfigsResponse.AlterConfigsResourceResponse
 def respond(call: Call, request: Message) -> Reply:
     wanted = [_alteration(asked) for asked in request.resources]
     rows = alter(call, wanted, _row, validate_only=request.validate_only)
-    return gather(rows, _answer)
+    return gather(call, rows, _answer)
 
 
 def _alteration(asked: Any) -> Alteration:
@@ -52,4 +52,4 @@ def _answer(rows: list[Any]) -> Message:
     return AlterConfigsResponse(throttle_time_ms=0, responses=rows)
 
 
-API = Api(33, "AlterConfigs", 0, 2, respond)
+API = Api(33, "AlterConfigs", 0, 2, respond, is_alone=True)

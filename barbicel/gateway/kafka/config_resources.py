@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeAlias
 
@@ -66,17 +66,16 @@ def broker_resource(call: Call, name: str) -> bool:
     return True
 
 
-def alter(call: Call, wanted: Sequence[Alteration], row: Row, *, validate_only: bool) -> list[Any]:
+def alter(call: Call, wanted: Sequence[Alteration], row: Row, *, validate_only: bool) -> Iterator[Any]:
     """A row for each resource, some of them later. Each resource is changed as a whole or not at all."""
     times = Counter(alteration.resource for alteration in wanted)
     once = {alteration.resource: alteration for alteration in wanted}
     twice = InvalidRequest("the resource is named twice")
-    return [
-        _alter(call, alteration, row, validate_only)
-        if times[resource] == 1
-        else row(resource, error_code_of(twice), message_of(twice))
-        for resource, alteration in once.items()
-    ]
+    for resource, alteration in once.items():
+        if times[resource] == 1:
+            yield _alter(call, alteration, row, validate_only)
+        else:
+            yield row(resource, error_code_of(twice), message_of(twice))
 
 
 def _alter(call: Call, wanted: Alteration, row: Row, validate_only: bool) -> Any:

@@ -37,6 +37,7 @@ def respond(call: Call, request: Message) -> Reply:
     if request.timeout_ms <= 0:
         return _answer([_result(name, ErrorCode.REQUEST_TIMED_OUT) for name in asked_once])
     return gather(
+        call,
         (
             _row(call, request, asked)
             if times[name] == 1
@@ -89,4 +90,4 @@ def _answer(rows: list[Any]) -> Message:
     return CreatePartitionsResponse(throttle_time_ms=0, results=rows)
 
 
-API = Api(37, "CreatePartitions", 0, 3, respond)
+API = Api(37, "CreatePartitions", 0, 3, respond, is_alone=True)

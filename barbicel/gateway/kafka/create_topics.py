@@ -63,6 +63,7 @@ def respond(call: Call, request: Message) -> Reply:
         refusal = TooManyPartitions(f"more than {MAX_PARTITIONS} partitions in one request")
         return _answer([_refused(name, refusal) for name in asked_once])
     return gather(
+        call,
         (
             _row(call, request, asked)
             if times[name] == 1
@@ -70,7 +71,12 @@ def respond(call: Call, request: Message) -> Reply:
             for name, asked in asked_once.items()
         ),
         _answer,
+        _size,
     )
+
+
+def _size(row: Any) -> int:
+    return 1 if isinstance(row, Deferred) else 1 + len(row.configs)
 
 
 def _count_partitions(call: Call, request: Message) -> int:
@@ -173,4 +179,4 @@ def _answer(rows: list[Any]) -> Message:
     return CreateTopicsResponse(throttle_time_ms=0, topics=rows)
 
 
-API = Api(19, "CreateTopics", 2, 7, respond)
+API = Api(19, "CreateTopics", 2, 7, respond, is_alone=True)

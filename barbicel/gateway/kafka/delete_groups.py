@@ -7,26 +7,31 @@ the answer.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
-from twisted.internet.defer import Deferred, gatherResults, succeed
+from twisted.internet.defer import Deferred, succeed
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import DeleteGroupsResponse, Message
 from barbicel.gateway.broker.consumption import Outcomes
-from barbicel.gateway.kafka.api import Api, Call
+from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.group_refusals import group_error_code_of, group_refusal
+from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
 
 GroupRow = DeleteGroupsResponse.DeletableGroupResult
 
 
-def respond(call: Call, request: Message) -> Deferred[Message]:
+def respond(call: Call, request: Message) -> Reply:
     # One result a group: clients look them up by name.
-    names = list(dict.fromkeys(request.groups_names))
-    deletions = gatherResults([_delete(call, name) for name in names], consumeErrors=True)
-    call.broker.watch_groups()
-    return deletions.addCallback(partial(_answer, names))
+    names = dict.fromkeys(request.groups_names)
+    return gather(call, (_row(call, name) for name in names), partial(_answer, call))
+
+
+def _row(call: Call, group_id: str) -> Any:
+    """The row of a group, now or when it was deleted."""
+    return _delete(call, group_id).addCallback(lambda error: GroupRow(group_id=group_id, error_code=error))
 
 
 def _delete(call: Call, group_id: str) -> Deferred[ErrorCode]:
@@ -46,13 +51,9 @@ def _error(outcomes: Outcomes) -> ErrorCode:
     return next((group_error_code_of(error) for error in outcomes.values() if error), ErrorCode.NONE)
 
 
-def _answer(names: list[str], errors: list[ErrorCode]) -> Message:
-    return DeleteGroupsResponse(
-        throttle_time_ms=0,
-        results=[
-            GroupRow(group_id=name, error_code=error) for name, error in zip(names, errors, strict=True)
-        ],
-    )
+def _answer(call: Call, rows: list[Any]) -> Message:
+    call.broker.watch_groups()
+    return DeleteGroupsResponse(throttle_time_ms=0, results=rows)
 
 
-API = Api(42, "DeleteGroups", 0, 2, respond)
+API = Api(42, "DeleteGroups", 0, 2, respond, is_alone=True)

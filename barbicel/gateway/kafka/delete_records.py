@@ -3,17 +3,18 @@
 - -1 is the end: all that can be fetched goes. Beyond the end, or below -1, is OFFSET_OUT_OF_RANGE.
 - An offset below the start changes nothing. The answer is the start as it is afterwards, which survives a
   power cut by then.
-- It waits for the disk, so all partitions of a request are trimmed in a thread, one after the other.
+- It waits for the disk, so the partitions of a request are trimmed in a thread, one after the other. Of one
+  that is named twice the last offset counts.
 - The timeout is for replicas to follow, of which there are none.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sized
+from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
-
-from twisted.internet.defer import Deferred
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import DeleteRecordsResponse, Message
@@ -21,6 +22,7 @@ from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.partition import Partition
 from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.refusals import error_code_of
+from barbicel.gateway.kafka.rows import OneByOne, gather
 
 __all__ = ["API"]
 
@@ -48,30 +50,41 @@ class Trimmed(NamedTuple):
 
 
 def respond(call: Call, request: Message) -> Reply:
-    names = [topic.name for topic in request.topics]
-    trims = [[_decide(call, topic.name, asked) for asked in topic.partitions] for topic in request.topics]
-    done: Deferred[list[list[Trimmed]]] = call.broker.read_cold(
-        lambda: [[_trim(call, trim) for trim in topic] for topic in trims]
+    # The last word counts, as in Kafka.
+    wanted: dict[str, dict[int, int]] = {}
+    for topic in request.topics:
+        offsets = wanted.setdefault(topic.name, {})
+        offsets.update((asked.partition_index, asked.offset) for asked in topic.partitions)
+    trims = OneByOne(call)
+    rows = (
+        _trimmed(call, trims, _decide(call, name, number, offset))
+        for name, offsets in wanted.items()
+        for number, offset in offsets.items()
     )
-    return done.addCallback(lambda trimmed: _answer(names, trimmed))
+    return gather(call, rows, partial(_answer, wanted))
 
 
-def _decide(call: Call, name: str, asked: Any) -> Trim:
-    partition = call.broker.topics.partition(name, asked.partition_index)
+def _trimmed(call: Call, trims: OneByOne, trim: Trim) -> Any:
+    """The row of a partition, now or when it was trimmed."""
+    if trim.partition is None:
+        return _row(Trimmed(trim.number, error_code=trim.error_code))
+    return trims.run(partial(_trim, call, trim, trim.partition)).addCallback(_row)
+
+
+def _decide(call: Call, name: str, number: int, wanted_offset: int) -> Trim:
+    partition = call.broker.topics.partition(name, number)
     if partition is None:
-        return Trim(asked.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return Trim(number, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     # What is beyond this end is not durable yet: nobody can know of it.
-    offset = partition.end_offset if asked.offset == THE_END else asked.offset
+    offset = partition.end_offset if wanted_offset == THE_END else wanted_offset
     if not 0 <= offset <= partition.end_offset:
-        return Trim(asked.partition_index, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
-    return Trim(asked.partition_index, partition, offset)
+        return Trim(number, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+    return Trim(number, partition, offset)
 
 
-def _trim(call: Call, trim: Trim) -> Trimmed:
+def _trim(call: Call, trim: Trim, partition: Partition) -> Trimmed:
     """In a thread."""
-    partition, offset = trim.partition, trim.before_offset
-    if partition is None:
-        return Trimmed(trim.number, error_code=trim.error_code)
+    offset = trim.before_offset
     try:
         if offset > partition.start_offset:
             _log.info(
@@ -83,22 +96,21 @@ def _trim(call: Call, trim: Trim) -> Trimmed:
         return Trimmed(trim.number, error_code=error_code_of(error))
 
 
-def _answer(names: Sequence[str], trimmed: list[list[Trimmed]]) -> Message:
+def _row(trimmed: Trimmed) -> Message:
+    return PartitionRow(
+        partition_index=trimmed.number, low_watermark=trimmed.low_watermark, error_code=trimmed.error_code
+    )
+
+
+def _answer(wanted: Mapping[str, Sized], rows: list[Any]) -> Message:
+    trimmed = iter(rows)
     return DeleteRecordsResponse(
         throttle_time_ms=0,
         topics=[
-            TopicRow(
-                name=name,
-                partitions=[
-                    PartitionRow(
-                        partition_index=row.number, low_watermark=row.low_watermark, error_code=row.error_code
-                    )
-                    for row in partitions
-                ],
-            )
-            for name, partitions in zip(names, trimmed, strict=True)
+            TopicRow(name=name, partitions=list(islice(trimmed, len(offsets))))
+            for name, offsets in wanted.items()
         ],
     )
 
 
-API = Api(21, "DeleteRecords", 0, 2, respond)
+API = Api(21, "DeleteRecords", 0, 2, respond, is_alone=True)

@@ -51,6 +51,7 @@ def respond(call: Call, request: Message) -> Reply:
         return _answer([_problem(one, code, "delete.topic.enable is off") for one in dict.fromkeys(asked)])
     named_twice = _named_twice(call, asked)
     return gather(
+        call,
         (
             _problem(one, ErrorCode.INVALID_REQUEST, "the topic is named twice")
             if one in named_twice
@@ -113,4 +114,4 @@ def _answer(rows: list[Any]) -> Message:
     return DeleteTopicsResponse(throttle_time_ms=0, responses=rows)
 
 
-API = Api(20, "DeleteTopics", 1, 6, respond)
+API = Api(20, "DeleteTopics", 1, 6, respond, is_alone=True)

@@ -20,10 +20,11 @@ from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.server_settings import describe_server
 from barbicel.gateway.broker.topic_errors import InvalidRequest
 from barbicel.gateway.broker.topic_settings import Described, describe_settings
-from barbicel.gateway.kafka.api import Api, Call
+from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.config_resources import Resource, ResourceType, broker_resource
 from barbicel.gateway.kafka.known_topic import known_topic
 from barbicel.gateway.kafka.refusals import error_code_of, message_of
+from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
 
@@ -32,15 +33,17 @@ ConfigRow = ResourceRow.DescribeConfigsResourceResult
 SynonymRow = ConfigRow.DescribeConfigsSynonym
 
 
-def respond(call: Call, request: Message) -> Message:
+def respond(call: Call, request: Message) -> Reply:
     describe = cache(partial(_describe, call))
     questions = dict.fromkeys(
         (Resource(asked.resource_type, asked.resource_name), frozenset(asked.configuration_keys or ()))
         for asked in request.resources
     )
-    return DescribeConfigsResponse(
-        throttle_time_ms=0,
-        results=[_result(request, resource, keys, describe) for resource, keys in questions],
+    return gather(
+        call,
+        (_result(request, resource, keys, describe) for resource, keys in questions),
+        lambda rows: DescribeConfigsResponse(throttle_time_ms=0, results=rows),
+        lambda row: 1 + len(row.configs),
     )
 
 

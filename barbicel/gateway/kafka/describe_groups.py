@@ -2,6 +2,7 @@
 
 - A group that has positions and no members is Empty. One that has neither is Dead, from version 6 on with the
   error GROUP_ID_NOT_FOUND (KIP-1043).
+- A group is described once however often it is named: that is long, and a name is short.
 - Authorized operations, from version 3 on if asked for, are all of them: there is no access control.
 """
 
@@ -12,8 +13,9 @@ from typing import Any
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import DescribeGroupsResponse, Message
 from barbicel.gateway.broker.membership import DescribedGroup, GroupState
-from barbicel.gateway.kafka.api import Api, Call
+from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.operations import GROUP_OPERATIONS
+from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
 
@@ -22,10 +24,11 @@ MemberRow = GroupRow.DescribedGroupMember
 NOT_FOUND_SINCE = 6
 
 
-def respond(call: Call, request: Message) -> Message:
-    return DescribeGroupsResponse(
-        throttle_time_ms=0,
-        groups=[_row(call, request, _describe(call, group_id)) for group_id in request.groups],
+def respond(call: Call, request: Message) -> Reply:
+    return gather(
+        call,
+        (_row(call, request, _describe(call, group_id)) for group_id in dict.fromkeys(request.groups)),
+        lambda rows: DescribeGroupsResponse(throttle_time_ms=0, groups=rows),
     )
 
 
@@ -62,4 +65,4 @@ def _row(call: Call, request: Message, group: DescribedGroup) -> Any:
     )
 
 
-API = Api(15, "DescribeGroups", 0, 6, respond)
+API = Api(15, "DescribeGroups", 0, 6, respond, is_alone=True)

@@ -1,7 +1,8 @@
 """FindCoordinator (key 10), versions 0 to 6.
 
 - Every group's coordinator is this node, at the address that Metadata tells: clients join the two by node id.
-- Version 1 brought key types, 4 many keys in a request, each with an answer of its own.
+- Version 1 brought key types, 4 many keys in a request, each with an answer of its own; one that is named
+  twice has one.
 - There are no transactions yet. COORDINATOR_NOT_AVAILABLE would make producers ask until they time out and
   not know why; the error that InitProducerId would give them is final, so they get it here.
 - The coordinator of share groups (type 2, from version 6) is one that only brokers look for.
@@ -15,7 +16,8 @@ from typing import NamedTuple
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import FindCoordinatorResponse, Message
 from barbicel.gateway.kafka.advertised import advertised_address
-from barbicel.gateway.kafka.api import Api, Call
+from barbicel.gateway.kafka.api import Api, Call, Reply
+from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
 
@@ -40,7 +42,7 @@ REFUSALS: Mapping[int, Refusal] = {
 }
 
 
-def respond(call: Call, request: Message) -> Message:
+def respond(call: Call, request: Message) -> Reply:
     error_code, message = REFUSALS.get(request.key_type, UNKNOWN_TYPE)
     node_id, host, port = _node(call) if error_code is ErrorCode.NONE else (NOBODY, "", NOBODY)
     if call.version < MANY_KEYS_SINCE:
@@ -52,9 +54,9 @@ def respond(call: Call, request: Message) -> Message:
             host=host,
             port=port,
         )
-    return FindCoordinatorResponse(
-        throttle_time_ms=0,
-        coordinators=[
+    return gather(
+        call,
+        (
             CoordinatorRow(
                 key=key,
                 node_id=node_id,
@@ -63,8 +65,9 @@ def respond(call: Call, request: Message) -> Message:
                 error_code=error_code,
                 error_message=message,
             )
-            for key in request.coordinator_keys
-        ],
+            for key in dict.fromkeys(request.coordinator_keys)
+        ),
+        lambda rows: FindCoordinatorResponse(throttle_time_ms=0, coordinators=rows),
     )
 
 
@@ -73,4 +76,4 @@ def _node(call: Call) -> tuple[int, str, int]:
     return call.broker.node_id, host, port
 
 
-API = Api(10, "FindCoordinator", 0, 6, respond)
+API = Api(10, "FindCoordinator", 0, 6, respond, is_alone=True)

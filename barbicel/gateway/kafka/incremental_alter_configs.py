@@ -26,7 +26,7 @@ ResourceRow = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 def respond(call: Call, request: Message) -> Reply:
     wanted = [_alteration(asked) for asked in request.resources]
     rows = alter(call, wanted, _row, validate_only=request.validate_only)
-    return gather(rows, _answer)
+    return gather(call, rows, _answer)
 
 
 def _alteration(asked: Any) -> Alteration:
@@ -58,4 +58,4 @@ def _answer(rows: list[Any]) -> Message:
     return IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=rows)
 
 
-API = Api(44, "IncrementalAlterConfigs", 0, 1, respond)
+API = Api(44, "IncrementalAlterConfigs", 0, 1, respond, is_alone=True)

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred
@@ -22,6 +23,7 @@ from barbicel.gateway.broker.consumption import Outcomes, Place, Position
 from barbicel.gateway.broker.membership import Commit
 from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.group_refusals import group_error_code_of, group_refusal
+from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
 
@@ -37,6 +39,11 @@ class Asked(NamedTuple):
     name: str | None
 
 
+class Checked(NamedTuple):
+    position: Position
+    error: ErrorCode
+
+
 def respond(call: Call, request: Message) -> Reply:
     topics = [Asked(topic, _name(call, topic)) for topic in request.topics]
     committer = Commit(
@@ -46,13 +53,22 @@ def respond(call: Call, request: Message) -> Reply:
         committer, call.broker.steady_clock()
     )
     call.broker.watch_groups()
-    positions = [position for asked in topics for position in _positions(asked)]
-    errors = {position.place: _check(call, position) or refusal for position in positions}
-    allowed = [position for position in positions if errors[position.place] is ErrorCode.NONE]
+    checked = (
+        Checked(position, _check(call, position) or refusal)
+        for asked in topics
+        for position in _positions(asked)
+    )
+    return gather(call, checked, partial(_commit, call, request.group_id, topics))
+
+
+def _commit(call: Call, group_id: str, topics: list[Asked], checked: list[Checked]) -> Reply:
+    errors = {position.place: error for position, error in checked}
+    # Of a partition that is named twice the last position counts.
+    allowed = {position.place: position for position, error in checked if error is ErrorCode.NONE}
     if not allowed:
-        return _answer(topics, errors, {})
-    written: Deferred[Outcomes] = call.broker.offsets.commit(request.group_id, allowed)
-    return written.addCallback(partial(_answer, topics, errors))
+        return _answer(call, topics, errors, {})
+    written: Deferred[Outcomes] = call.broker.offsets.commit(group_id, list(allowed.values()))
+    return written.addCallback(partial(_answer, call, topics, errors))
 
 
 def _name(call: Call, topic: Any) -> str | None:
@@ -84,20 +100,27 @@ def _check(call: Call, position: Position) -> ErrorCode:
     return ErrorCode.INVALID_REQUEST if position.offset < 0 else ErrorCode.NONE
 
 
-def _answer(topics: list[Asked], errors: dict[Place, ErrorCode], written: Outcomes) -> Message:
+def _answer(call: Call, topics: list[Asked], errors: dict[Place, ErrorCode], written: Outcomes) -> Reply:
+    rows = (
+        PartitionRow(
+            partition_index=partition.partition_index,
+            error_code=_error(asked.name, partition.partition_index, errors, written),
+        )
+        for asked in topics
+        for partition in asked.topic.partitions
+    )
+    return gather(call, rows, partial(_response, topics))
+
+
+def _response(topics: list[Asked], rows: list[Any]) -> Message:
+    partitions = iter(rows)
     return OffsetCommitResponse(
         throttle_time_ms=0,
         topics=[
             TopicRow(
                 name=asked.name,
                 topic_id=asked.topic.topic_id,
-                partitions=[
-                    PartitionRow(
-                        partition_index=partition.partition_index,
-                        error_code=_error(asked.name, partition.partition_index, errors, written),
-                    )
-                    for partition in asked.topic.partitions
-                ],
+                partitions=list(islice(partitions, len(asked.topic.partitions))),
             )
             for asked in topics
         ],
@@ -110,4 +133,4 @@ def _error(name: str | None, number: int, errors: dict[Place, ErrorCode], writte
     return errors[name, number] or group_error_code_of(written.get((name, number)))
 
 
-API = Api(8, "OffsetCommit", 2, 10, respond)
+API = Api(8, "OffsetCommit", 2, 10, respond, is_alone=True)

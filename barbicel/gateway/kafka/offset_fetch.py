@@ -7,24 +7,28 @@
 - require_stable (7) asks to wait for transactions; there are none. The member and its epoch (9) are of
   the newer consumer protocol and are not checked, as Kafka does not for classic groups.
 - Of a Kestrel queue's group it is told up to where everything was taken, though nobody ever commits that.
+- What is asked twice, a partition or a group with the same partitions, is answered once.
 - A position that cannot be read is its partition's error: a consumer that was told -1 would begin anew.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
-from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.defer import Deferred
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import Message, OffsetFetchResponse
 from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.consumption import Committed, Place
-from barbicel.gateway.kafka.api import Api, Call
+from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.group_refusals import group_error_code_of
+from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
 
@@ -38,79 +42,106 @@ MANY_GROUPS_SINCE = 8
 IDS_SINCE = 10
 NOTHING = Committed(-1, -1, "")
 
+Positions: TypeAlias = dict[Place, Committed | BarbicelError]
+
 
 class Wanted(NamedTuple):
     """A topic that is asked for, or that a group has positions in. One of the two names it."""
 
     name: str | None
     id: UUID | None
-    partitions: list[int]
+    partitions: tuple[int, ...]
 
 
-def respond(call: Call, request: Message) -> Deferred[Message]:
-    if call.version < MANY_GROUPS_SINCE:
-        return _find(call, request.group_id, request.topics).addCallback(
-            lambda topics: OffsetFetchResponse(
-                throttle_time_ms=0, topics=topics, error_code=ErrorCode.NONE, groups=[]
-            )
-        )
-    rows = [
-        _find(call, group.group_id, group.topics).addCallback(partial(_group_row, group.group_id))
-        for group in request.groups
-    ]
-    return gatherResults(rows, consumeErrors=True).addCallback(
-        lambda groups: OffsetFetchResponse(throttle_time_ms=0, topics=[], groups=groups)
-    )
+class Question(NamedTuple):
+    """What is asked about a group; None for the topics means all that it has positions in."""
+
+    group_id: str
+    topics: tuple[Wanted, ...] | None
 
 
-def _group_row(group_id: str, topics: list[Any]) -> Any:
-    return GroupRow(group_id=group_id, topics=topics, error_code=ErrorCode.NONE)
+class Found(NamedTuple):
+    group_id: str
+    topics: Sequence[Wanted]
+    positions: Positions
 
 
-def _find(call: Call, group_id: str, topics: list[Any] | None) -> Deferred[list[Any]]:
-    """The rows of a group's topics."""
-    wanted = None if topics is None else [_wanted(call, topic) for topic in topics]
-    places = None if wanted is None else [place for topic in wanted for place in _places(topic)]
-    found: Deferred[Any] = call.broker.offsets.fetch(group_id, places)
-    return found.addCallback(partial(_rows, call, wanted))
+def respond(call: Call, request: Message) -> Reply:
+    groups = [request] if call.version < MANY_GROUPS_SINCE else request.groups
+    questions = dict.fromkeys(_question(call, group) for group in groups)
+    return gather(call, (_find(call, question) for question in questions), partial(_found, call))
 
 
-def _wanted(call: Call, topic: Any) -> Wanted:
+def _question(call: Call, group: Any) -> Question:
+    if group.topics is None:
+        return Question(group.group_id, None)
+    wanted: dict[tuple[str | None, UUID | None], dict[int, None]] = {}
+    for topic in group.topics:
+        partitions = wanted.setdefault(_name_and_id(call, topic), {})
+        partitions.update(dict.fromkeys(topic.partition_indexes))
+    return Question(group.group_id, tuple(Wanted(*key, tuple(numbers)) for key, numbers in wanted.items()))
+
+
+def _name_and_id(call: Call, topic: Any) -> tuple[str | None, UUID | None]:
     if call.version < IDS_SINCE:
-        return Wanted(topic.name, None, topic.partition_indexes)
+        return topic.name, None
     known = call.broker.topics.find(None, topic.topic_id.bytes if topic.topic_id else None)
-    return Wanted(None if known is None else known.name, topic.topic_id, topic.partition_indexes)
+    return (None if known is None else known.name), topic.topic_id
+
+
+def _find(call: Call, question: Question) -> Deferred[Found]:
+    topics = question.topics
+    places = None if topics is None else [place for topic in topics for place in _places(topic)]
+    found: Deferred[Any] = call.broker.offsets.fetch(question.group_id, places)
+    return found.addCallback(
+        lambda positions: Found(
+            question.group_id, _all_of(call, positions) if topics is None else topics, positions
+        )
+    )
 
 
 def _places(topic: Wanted) -> list[Place]:
     return [] if topic.name is None else [(topic.name, number) for number in topic.partitions]
 
 
-def _rows(
-    call: Call, wanted: list[Wanted] | None, found: dict[Place, Committed | BarbicelError]
-) -> list[Any]:
-    topic_row, partition_row = (
-        (OldTopicRow, OldPartitionRow) if call.version < MANY_GROUPS_SINCE else (TopicRow, PartitionRow)
+def _found(call: Call, found: list[Found]) -> Reply:
+    """A group's positions may be as many as there are partitions, so their rows are gathered anew."""
+    partition_row = OldPartitionRow if call.version < MANY_GROUPS_SINCE else PartitionRow
+    rows = (
+        partition_row(partition_index=number, **_position(topic, number, group.positions))
+        for group in found
+        for topic in group.topics
+        for number in topic.partitions
     )
-    return [
-        topic_row(
-            **_topic_name(call, topic),
-            partitions=[
-                partition_row(partition_index=number, **_position(topic, number, found))
-                for number in topic.partitions
-            ],
-        )
-        for topic in (_all_of(call, found) if wanted is None else wanted)
+    return gather(call, rows, partial(_answer, call, found))
+
+
+def _answer(call: Call, found: list[Found], rows: list[Any]) -> Message:
+    partitions = iter(rows)
+    topic_row = OldTopicRow if call.version < MANY_GROUPS_SINCE else TopicRow
+    topics = [
+        [
+            topic_row(**_topic_name(call, topic), partitions=list(islice(partitions, len(topic.partitions))))
+            for topic in group.topics
+        ]
+        for group in found
     ]
+    if call.version < MANY_GROUPS_SINCE:
+        return OffsetFetchResponse(throttle_time_ms=0, topics=topics[0], error_code=ErrorCode.NONE, groups=[])
+    groups = [
+        GroupRow(group_id=group.group_id, topics=rows, error_code=ErrorCode.NONE)
+        for group, rows in zip(found, topics, strict=True)
+    ]
+    return OffsetFetchResponse(throttle_time_ms=0, topics=[], groups=groups)
 
 
-def _all_of(call: Call, found: dict[Place, Any]) -> list[Wanted]:
+def _all_of(call: Call, found: Positions) -> Sequence[Wanted]:
     numbers: dict[str, list[int]] = defaultdict(list)
     for name, number in found:
         numbers[name].append(number)
     topics = [(name, call.broker.topics.by_name(name)) for name in numbers]
     return [
-        Wanted(name, None if known is None else known.topic.id, numbers[name])
+        Wanted(name, None if known is None else known.topic.id, tuple(numbers[name]))
         for name, known in topics
         # A topic that is just being deleted has no id any more.
         if known is not None or call.version < IDS_SINCE
@@ -128,7 +159,7 @@ def _topic_name(call: Call, topic: Wanted) -> dict[str, Any]:
     )
 
 
-def _position(topic: Wanted, number: int, found: dict[Place, Committed | BarbicelError]) -> dict[str, Any]:
+def _position(topic: Wanted, number: int, found: Positions) -> dict[str, Any]:
     error, position = ErrorCode.NONE, NOTHING
     if topic.name is None:
         error = ErrorCode.UNKNOWN_TOPIC_ID
@@ -146,4 +177,4 @@ def _position(topic: Wanted, number: int, found: dict[Place, Committed | Barbice
     }
 
 
-API = Api(9, "OffsetFetch", 1, 10, respond)
+API = Api(9, "OffsetFetch", 1, 10, respond, is_alone=True)

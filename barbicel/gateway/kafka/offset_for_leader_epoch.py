@@ -5,12 +5,15 @@ There is one leader epoch, so it ends where the log ends. A newer one than ours 
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import islice
 from typing import Any
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import Message, OffsetForLeaderEpochResponse
 from barbicel.gateway.broker.partition import LEADER_EPOCH
-from barbicel.gateway.kafka.api import Api, Call
+from barbicel.gateway.kafka.api import Api, Call, Reply
+from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
 
@@ -19,15 +22,18 @@ PartitionRow = TopicRow.EpochEndOffset
 NOTHING = -1
 
 
-def respond(call: Call, request: Message) -> Message:
+def respond(call: Call, request: Message) -> Reply:
+    rows = (_row(call, topic.topic, asked) for topic in request.topics for asked in topic.partitions)
+    return gather(call, rows, partial(_answer, request.topics))
+
+
+def _answer(topics: list[Any], rows: list[Any]) -> Message:
+    found = iter(rows)
     return OffsetForLeaderEpochResponse(
         throttle_time_ms=0,
         topics=[
-            TopicRow(
-                topic=topic.topic,
-                partitions=[_row(call, topic.topic, asked) for asked in topic.partitions],
-            )
-            for topic in request.topics
+            TopicRow(topic=topic.topic, partitions=list(islice(found, len(topic.partitions))))
+            for topic in topics
         ],
     )
 
@@ -48,4 +54,4 @@ def _row(call: Call, name: str, asked: Any) -> Any:
     )
 
 
-API = Api(23, "OffsetForLeaderEpoch", 2, 4, respond)
+API = Api(23, "OffsetForLeaderEpoch", 2, 4, respond, is_alone=True)

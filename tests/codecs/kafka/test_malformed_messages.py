@@ -13,6 +13,7 @@ from barbicel.codecs.kafka.messages import (
     FetchRequest,
     HeartbeatRequest,
     MalformedMessage,
+    OffsetFetchRequest,
     decode_request,
     encode_request,
     is_flexible,
@@ -201,3 +202,15 @@ def test_many_tagged_fields_take_linear_memory() -> None:
     request = decode_request(3, 9, memoryview(body))
     assert len(request.topics) == 5000
     assert peak_bytes(lambda: decode_request(3, 9, memoryview(body))) < 100 * len(body)
+
+
+def test_all_arrays_together_have_no_more_elements_than_are_allowed() -> None:
+    kind = OffsetFetchRequest.OffsetFetchRequestTopic
+    request = OffsetFetchRequest(
+        group_id="g", topics=[kind(name=name, partition_indexes=[1, 2, 3]) for name in "ab"]
+    )
+    body = memoryview(encode_request(request, 5))
+    read = decode_request(9, 5, body, max_rows=8)
+    assert [topic.partition_indexes for topic in read.topics] == [[1, 2, 3], [1, 2, 3]]
+    with pytest.raises(MalformedMessage, match="with 3 partition_indexes it has too many rows"):
+        decode_request(9, 5, body, max_rows=7)

@@ -85,9 +85,15 @@ def test_an_offset_that_is_not_there_is_out_of_range(client: RawClient, topic: s
 
 
 def test_below_the_start_there_is_nothing_to_delete(client: RawClient, topic: str) -> None:
-    assert delete_records(client, topic, (0, 5), (0, 7), (0, 2)) == [(0, 0, 5), (0, 0, 7), (0, 0, 7)]
+    for before, start in ((5, 5), (7, 7), (2, 7)):
+        assert delete_records(client, topic, (0, before)) == [(0, E.NONE, start)]
     assert delete_records(client, topic, (0, 0)) == [(0, E.NONE, 7)]
     assert earliest(client, topic) == 7
+
+
+def test_of_a_partition_that_is_named_twice_the_last_offset_counts(client: RawClient, topic: str) -> None:
+    assert delete_records(client, topic, (0, 5), (0, 3)) == [(0, E.NONE, 3)]
+    assert earliest(client, topic) == 3
 
 
 def test_each_partition_has_its_own_fate(client: RawClient, topic: str) -> None:
