@@ -5,15 +5,18 @@
 - Version 10 brought topic ids, 12 lets clients ask by id alone.
 - kafka-python, librdkafka and many test suites expect that asking for a topic creates it. Of more than a
   hundred in one request the rest are LEADER_NOT_AVAILABLE: clients then ask again.
+- A topic that is named twice is answered once, as Kafka's sets of names do it.
 - Authorized operations, from version 8 on if asked for, are all of them: there is no access control.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Iterator
+from functools import cache, partial
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
@@ -26,6 +29,7 @@ from barbicel.gateway.kafka.advertised import advertised_address
 from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from barbicel.gateway.kafka.refusals import error_code_of
+from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
 
@@ -34,37 +38,51 @@ PartitionRow = TopicRow.MetadataResponsePartition
 BrokerRow = MetadataResponse.MetadataResponseBroker
 NO_ID = UUID(int=0)
 AUTO_CREATION_SINCE = 4
+NULL_NAME_SINCE = 12
 # Each is some files and some syncs, and a request of a kilobyte can name hundreds.
 MAX_CREATED = 100
+
+
+class Asked(NamedTuple):
+    """A topic by its name, or without one by its id."""
+
+    name: str | None
+    id: UUID
 
 
 def respond(call: Call, request: Message) -> Reply:
     broker = call.broker
     if request.topics is None or (call.version == 0 and not request.topics):
-        return _answer(call, request, [_row(broker.node_id, topic) for topic in broker.topics])
+        everything = (_row(broker.node_id, topic) for topic in broker.topics)
+        return gather(call, everything, partial(_answer, call, request), _size)
     may_create = broker.config.auto_create_topics_enable and (
         call.version < AUTO_CREATION_SINCE or request.allow_auto_topic_creation
     )
-    rows: list[Any] = []
-    created: list[Deferred[Any]] = []
-    for asked in request.topics:
-        row = _find(call, asked, may_create, has_room=len(created) < MAX_CREATED)
-        rows.append(row)
-        if isinstance(row, Deferred):
-            created.append(row)
-    if not created:
-        return _answer(call, request, rows)
-    return DeferredList(created).addCallback(lambda _: _answer(call, request, [_result(row) for row in rows]))
+    # Once, however often it is named: the answer is long and a name is short.
+    wanted = dict.fromkeys(_asked(topic) for topic in request.topics)
+    return gather(call, _rows(call, wanted, may_create), partial(_answer, call, request), _size)
 
 
-def _find(call: Call, asked: Any, may_create: bool, *, has_room: bool) -> Any:
+def _asked(topic: Any) -> Asked:
+    identity = getattr(topic, "topic_id", None) or NO_ID
+    # Java's admin client sends an empty name with the id, and Kafka goes by the id.
+    return Asked(None, identity) if topic.name is None or identity != NO_ID else Asked(topic.name, NO_ID)
+
+
+def _rows(call: Call, wanted: Iterable[Asked], may_create: bool) -> Iterator[Any]:
+    created = 0
+    for asked in wanted:
+        row = _find(call, asked, may_create, has_room=created < MAX_CREATED)
+        created += isinstance(row, Deferred)
+        yield row
+
+
+def _find(call: Call, asked: Asked, may_create: bool, *, has_room: bool) -> Any:
     """The row of a topic, now or when it was created."""
     topics, node_id = call.broker.topics, call.broker.node_id
-    identity = getattr(asked, "topic_id", None) or NO_ID
-    # Java's admin client sends an empty name with the id, and Kafka goes by the id.
-    if asked.name is None or identity != NO_ID:
-        known = topics.by_id(identity.bytes)
-        return _problem(ErrorCode.UNKNOWN_TOPIC_ID, None, identity) if known is None else _row(node_id, known)
+    if asked.name is None:
+        known = topics.by_id(asked.id.bytes)
+        return _unknown_id(call, asked.id) if known is None else _row(node_id, known)
     known = topics.by_name(asked.name)
     if known is not None:
         return _row(node_id, known)
@@ -76,9 +94,9 @@ def _find(call: Call, asked: Any, may_create: bool, *, has_room: bool) -> Any:
         return _problem(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.name)
     if not has_room:
         return _problem(ErrorCode.LEADER_NOT_AVAILABLE, asked.name)
-    created = topics.create(asked.name, call.broker.config.num_partitions, {})
+    name, created = asked.name, topics.create(asked.name, call.broker.config.num_partitions, {})
     return created.addCallbacks(
-        lambda topic: _row(node_id, topic), lambda failure: _not_created(call, asked.name, failure)
+        lambda topic: _row(node_id, topic), lambda failure: _not_created(call, name, failure)
     )
 
 
@@ -89,8 +107,14 @@ def _not_created(call: Call, name: str, failure: Failure) -> Any:
     return _problem(error_code_of(failure.value), name)
 
 
-def _result(row: Any) -> Any:
-    return row.result if isinstance(row, Deferred) else row
+def _unknown_id(call: Call, identity: UUID) -> Any:
+    """Before version 12 a name cannot be null, and no client asks by id."""
+    name = None if call.version >= NULL_NAME_SINCE else ""
+    return _problem(ErrorCode.UNKNOWN_TOPIC_ID, name, identity)
+
+
+def _size(row: Any) -> int:
+    return 1 if isinstance(row, Deferred) else 1 + len(row.partitions)
 
 
 def _answer(call: Call, request: Message, topics: list[Any]) -> Message:
@@ -120,19 +144,22 @@ def _row(node_id: int, topic: OpenTopic) -> Any:
         name=topic.name,
         topic_id=topic.topic.id,
         is_internal=False,
-        partitions=[
-            PartitionRow(
-                error_code=ErrorCode.NONE,
-                partition_index=number,
-                leader_id=node_id,
-                leader_epoch=LEADER_EPOCH,
-                replica_nodes=[node_id],
-                isr_nodes=[node_id],
-                offline_replicas=[],
-            )
-            for number in range(len(topic.partitions))
-        ],
+        partitions=[_partition(node_id, number) for number in range(len(topic.partitions))],
     )
 
 
-API = Api(3, "Metadata", 0, 13, respond)
+@cache
+def _partition(node_id: int, number: int) -> Any:
+    """The same for all topics, so that an answer about many is made of few objects."""
+    return PartitionRow(
+        error_code=ErrorCode.NONE,
+        partition_index=number,
+        leader_id=node_id,
+        leader_epoch=LEADER_EPOCH,
+        replica_nodes=[node_id],
+        isr_nodes=[node_id],
+        offline_replicas=[],
+    )
+
+
+API = Api(3, "Metadata", 0, 13, respond, is_alone=True)

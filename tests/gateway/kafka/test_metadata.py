@@ -42,9 +42,39 @@ def test_all_topics_or_none(gateway: Gateway, version: int) -> None:
 
 def test_asking_creates_a_topic(gateway: Gateway) -> None:
     client = gateway.connect()
-    first, second = client.ask(metadata("new", "new"), 4).topics
-    assert (first.error_code, second.error_code, len(first.partitions)) == (0, 0, 1)
+    row = only(client.ask(metadata("new"), 4).topics)
+    assert (row.error_code, len(row.partitions)) == (0, 1)
     assert len(gateway.broker.topics) == 1
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_is_named_twice_is_answered_once_and_in_the_order_of_the_names(
+    gateway: Gateway, version: int
+) -> None:
+    gateway.create("a")
+    asked = metadata("new", "a", "new", "a", "a")
+    assert [row.name for row in gateway.connect().ask(asked, version).topics] == ["new", "a"]
+
+
+def test_an_id_that_is_named_twice_is_answered_once(gateway: Gateway) -> None:
+    identity = gateway.create("a").topic.id
+    kind = messages.MetadataRequest.MetadataRequestTopic
+    asked = metadata()
+    asked.topics = [kind(name=None, topic_id=identity), kind(name="", topic_id=identity)]
+    assert only(gateway.connect().ask(asked, 12).topics).name == "a"
+
+
+@pytest.mark.parametrize(("version", "name"), [(10, ""), (11, ""), (12, None), (13, None)])
+def test_neither_a_name_nor_an_id_is_answered_so_that_it_can_be_read(
+    gateway: Gateway, version: int, name: str | None
+) -> None:
+    asked = metadata()
+    asked.topics = [messages.MetadataRequest.MetadataRequestTopic(name=None, topic_id=None)]
+    client = gateway.connect()
+    client.send(asked, version)
+    # What follows the length, the correlation id and the tags. kafka-python would read a null anywhere.
+    row = only(messages.decode_response(3, version, memoryview(client.transport.sent)[9:]).topics)
+    assert (row.name, row.error_code) == (name, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 @pytest.mark.parametrize(("version", "exists"), [(3, True), (4, False)])
