@@ -194,8 +194,6 @@ DIFFERENCES: Sequence[Justified] = (
         ".*",
         "offsets of what is not there / isolation level 9",
     ),
-    Justified("Metadata", "rows for what is named twice", _EACH, "topics", ".* / named twice"),
-    Justified("ListOffsets", "rows for what is named twice", _EACH, ".*", ".* / named twice"),
     Justified(
         "OffsetForLeaderEpoch",
         "a negative epoch has no end",

@@ -4,18 +4,21 @@
   start, -5 (9) the last tiered offset and -6 (11) the earliest that waits for tiering, which are none.
 - By time: the first record, inside of its batch, whose timestamp is not below the given one; none is
   offset -1 without an error.
-- Reading by time waits for the disk, so that happens in a thread.
+- Reading by time waits for the disk and may open large batches. That happens in a thread, for one partition
+  of a request after the other.
+- A partition that is named twice is INVALID_REQUEST, as in Kafka.
 - A batch whose inside cannot be read, or is very large, is answered with its first offset: nobody who seeks
   may miss a record, and one bad batch must not spoil a partition for everybody who seeks in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sized
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import Deferred
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import ListOffsetsResponse, Message
@@ -25,6 +28,7 @@ from barbicel.codecs.keratin_record import Record
 from barbicel.gateway.broker.partition import LEADER_EPOCH, MAX_OPENED_BYTES, Partition
 from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.refusals import error_code_of
+from barbicel.gateway.kafka.rows import OneByOne, gather
 
 __all__ = ["API"]
 
@@ -45,29 +49,39 @@ class Found(NamedTuple):
 
 
 def respond(call: Call, request: Message) -> Reply:
-    waiting: list[Deferred[Any]] = []
-    topics = []
+    wanted: dict[str, dict[int, list[Any]]] = {}
     for topic in request.topics:
-        rows: list[Any] = []
-        for place, asked in enumerate(topic.partitions):
-            found = _find(call, topic.name, asked)
-            if isinstance(found, Deferred):
-                rows.append(None)
-                waiting.append(found.addCallback(_put(rows, place, asked)))
-            else:
-                rows.append(_row(asked, found))
-        topics.append(TopicRow(name=topic.name, partitions=rows))
-    response = ListOffsetsResponse(throttle_time_ms=0, topics=topics)
-    if not waiting:
-        return response
-    return DeferredList(waiting).addCallback(lambda _: response)
+        partitions = wanted.setdefault(topic.name, {})
+        for asked in topic.partitions:
+            partitions.setdefault(asked.partition_index, []).append(asked)
+    searches = OneByOne(call)
+    rows = (
+        _found_row(call, searches, name, asked)
+        for name, partitions in wanted.items()
+        for asked in partitions.values()
+    )
+    return gather(call, rows, partial(_answer, wanted))
 
 
-def _put(rows: list[Any], place: int, asked: Any) -> Callable[[Found], None]:
-    def put(found: Found) -> None:
-        rows[place] = _row(asked, found)
+def _answer(wanted: Mapping[str, Sized], rows: list[Any]) -> Message:
+    found = iter(rows)
+    return ListOffsetsResponse(
+        throttle_time_ms=0,
+        topics=[
+            TopicRow(name=name, partitions=list(islice(found, len(partitions))))
+            for name, partitions in wanted.items()
+        ],
+    )
 
-    return put
+
+def _found_row(call: Call, searches: OneByOne, name: str, asked: list[Any]) -> Any:
+    """The row of a partition, now or when it was searched."""
+    if len(asked) > 1:
+        return _row(asked[0], Found(ErrorCode.INVALID_REQUEST))
+    found = _find(call, searches, name, asked[0])
+    return (
+        found.addCallback(partial(_row, asked[0])) if isinstance(found, Deferred) else _row(asked[0], found)
+    )
 
 
 def _row(asked: Any, found: Found) -> Any:
@@ -80,7 +94,7 @@ def _row(asked: Any, found: Found) -> Any:
     )
 
 
-def _find(call: Call, name: str, asked: Any) -> Found | Deferred[Found]:
+def _find(call: Call, searches: OneByOne, name: str, asked: Any) -> Found | Deferred[Found]:
     partition = call.broker.topics.partition(name, asked.partition_index)
     if partition is None:
         return Found(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -98,7 +112,8 @@ def _find(call: Call, name: str, asked: Any) -> Found | Deferred[Found]:
     if timestamp_ms < 0 and not (timestamp_ms == MAX_TIMESTAMP and _is_known(call, timestamp_ms)):
         return Found(ErrorCode.UNSUPPORTED_VERSION)
     search = _latest if timestamp_ms == MAX_TIMESTAMP else _first_at_or_after
-    found: Deferred[Found] = call.broker.read_cold(lambda: search(partition, timestamp_ms))
+    call.on_lost = searches.give_up
+    found = searches.run(partial(search, partition, timestamp_ms))
     return found.addErrback(lambda failure: Found(error_code_of(failure.value)))
 
 
@@ -138,4 +153,4 @@ def _inside(record: Record, look: Callable[..., TimedOffset | None], start_offse
     return None if inside is None else Found(ErrorCode.NONE, inside.timestamp_ms, inside.offset, LEADER_EPOCH)
 
 
-API = Api(2, "ListOffsets", 1, 11, respond)
+API = Api(2, "ListOffsets", 1, 11, respond, is_alone=True)

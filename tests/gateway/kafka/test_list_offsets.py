@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -40,7 +43,7 @@ def client(gateway: Gateway) -> Client:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_version_is_answered(client: Client, version: int) -> None:
-    rows = ask(client, LATEST, EARLIEST, 150, version=version)
+    rows = [only(ask(client, timestamp, version=version)) for timestamp in (LATEST, EARLIEST, 150)]
     assert [row.offset for row in rows] == [4, 0, 1]
     if version >= 4:
         assert {row.leader_epoch for row in rows} == {0}
@@ -84,6 +87,60 @@ def test_refusals(client: Client, more: dict[str, Any], code: ErrorCode) -> None
     for timestamp in (LATEST, EARLIEST, 5):
         row = only(ask(client, timestamp, **more))
         assert (row.error_code, row.offset) == (code, -1)
+
+
+@pytest.mark.parametrize("timestamp", [LATEST, 150])
+def test_a_partition_that_is_named_twice_is_refused_once(client: Client, timestamp: int) -> None:
+    row = only(ask(client, timestamp, timestamp))
+    assert (row.error_code, row.offset) == (ErrorCode.INVALID_REQUEST, -1)
+
+
+def test_a_long_search_keeps_no_cold_read_waiting(
+    client: Client, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many clients search, and however many threads there are for either."""
+    found = gateway.broker.topics.partition("t", 0)
+    assert found is not None
+    is_over = threading.Event()
+    monkeypatch.setattr(found.log, "scan_from_time", lambda _: iter(() if is_over.wait(30) else "?"))
+    searching = [gateway.connect(port=port) for port in range(8)]
+    for one in searching:
+        one.send(list_offsets(150), 7)
+    try:
+        assert gateway.reactor.result(gateway.broker.read_cold(lambda: "read")) == "read"
+    finally:
+        is_over.set()
+    assert [only(only(one.answer().topics).partitions).offset for one in searching] == [-1] * 8
+
+
+def test_a_request_searches_one_partition_at_a_time(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not the rest of them once its client is gone."""
+    topic = gateway.create("many", partitions=5)
+    may_go_on, begun = threading.Event(), []
+
+    def scan(number: int, _: int) -> Iterator[Any]:
+        begun.append(number)
+        may_go_on.wait(30)
+        return iter(())
+
+    for partition in topic.partitions:
+        monkeypatch.setattr(partition.log, "scan_from_time", partial(scan, partition.number))
+    client = gateway.connect()
+    request = list_offsets(topic="many")
+    kind = messages.ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition
+    request.topics[0].partitions = [
+        kind(partition_index=number, current_leader_epoch=-1, timestamp=7) for number in range(5)
+    ]
+    client.send(request, 7)
+    other = gateway.broker.work_long(lambda: begun.copy())
+    assert gateway.reactor.result(other) in ([], [0])
+    client.lose()
+    may_go_on.set()
+    gateway.reactor.result(gateway.broker.work_long(lambda: None))
+    gateway.reactor.result(gateway.broker.work_long(lambda: None))
+    assert begun == [0]
 
 
 def test_what_is_below_the_start_is_not_found(client: Client, gateway: Gateway) -> None:

@@ -1,0 +1,209 @@
+"""Requests of tens of thousands of rows: what is named twice is answered once, others are served meanwhile,
+and what no client can mean is not read at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from barbicel.codecs.kafka import messages
+from barbicel.gateway.kafka.api import MAX_ROWS
+from tests.gateway.kafka.in_memory import Gateway
+from tests.gateway.kafka.requests import list_offsets, metadata, only
+
+FEW, MANY = 3, 3000
+
+
+def find_coordinators(names: list[str]) -> Any:
+    return messages.FindCoordinatorRequest(key_type=0, coordinator_keys=names)
+
+
+def describe_groups(names: list[str]) -> Any:
+    return messages.DescribeGroupsRequest(groups=names, include_authorized_operations=False)
+
+
+def fetch_offsets(names: list[str]) -> Any:
+    kind = messages.OffsetFetchRequest.OffsetFetchRequestGroup
+    return messages.OffsetFetchRequest(
+        groups=[kind(group_id=name, topics=None) for name in names], require_stable=False
+    )
+
+
+def delete_groups(names: list[str]) -> Any:
+    return messages.DeleteGroupsRequest(groups_names=names)
+
+
+def create_topics(names: list[str]) -> Any:
+    kind = messages.CreateTopicsRequest.CreatableTopic
+    topics = [
+        kind(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]) for name in names
+    ]
+    return messages.CreateTopicsRequest(topics=topics, timeout_ms=1000, validate_only=True)
+
+
+def ask_metadata(names: list[str]) -> Any:
+    return metadata(*names, allow_auto_topic_creation=False)
+
+
+def describe_configs(names: list[str]) -> Any:
+    kind = messages.DescribeConfigsRequest.DescribeConfigsResource
+    return messages.DescribeConfigsRequest(
+        resources=[kind(resource_type=2, resource_name=name, configuration_keys=None) for name in names],
+        include_synonyms=False,
+        include_documentation=False,
+    )
+
+
+def list_ends(names: list[str]) -> Any:
+    request = list_offsets()
+    kind = messages.ListOffsetsRequest.ListOffsetsTopic
+    row = kind.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=-1)
+    request.topics = [kind(name=name, partitions=[row]) for name in names]
+    return request
+
+
+def epoch_ends(names: list[str]) -> Any:
+    kind = messages.OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    row = kind.OffsetForLeaderPartition(partition=0, current_leader_epoch=-1, leader_epoch=0)
+    return messages.OffsetForLeaderEpochRequest(
+        replica_id=-1, topics=[kind(topic=name, partitions=[row]) for name in names]
+    )
+
+
+def commit(names: list[str]) -> Any:
+    kind = messages.OffsetCommitRequest.OffsetCommitRequestTopic
+    row = kind.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=1, committed_leader_epoch=-1, committed_metadata=""
+    )
+    return messages.OffsetCommitRequest(
+        group_id="g",
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        topics=[kind(name=name, partitions=[row]) for name in names],
+    )
+
+
+def delete_records(names: list[str]) -> Any:
+    kind = messages.DeleteRecordsRequest.DeleteRecordsTopic
+    row = kind.DeleteRecordsPartition(partition_index=0, offset=0)
+    return messages.DeleteRecordsRequest(
+        topics=[kind(name=name, partitions=[row]) for name in names], timeout_ms=1000
+    )
+
+
+# Makes a request that names these, its version, and where the answer has its rows.
+Case = tuple[Callable[[list[str]], Any], int, str]
+DEDUPLICATED: list[Case] = [
+    (find_coordinators, 4, "coordinators"),
+    (describe_groups, 5, "groups"),
+    (fetch_offsets, 8, "groups"),
+    (delete_groups, 2, "results"),
+    (create_topics, 7, "topics"),
+    (ask_metadata, 12, "topics"),
+    (describe_configs, 4, "results"),
+    (list_ends, 7, "topics"),
+    (delete_records, 2, "topics"),
+]
+ALL: list[Case] = [*DEDUPLICATED, (epoch_ends, 4, "topics"), (commit, 9, "topics")]
+
+
+@pytest.mark.parametrize(("request_of", "version", "rows"), DEDUPLICATED)
+@pytest.mark.parametrize("count", [FEW, MANY])
+def test_what_is_named_many_times_is_answered_once(
+    gateway: Gateway, request_of: Callable[[list[str]], Any], version: int, rows: str, count: int
+) -> None:
+    answer = gateway.connect().ask(request_of(["b", "a"] * count), version)
+    assert len(getattr(answer, rows)) == 2
+
+
+@pytest.mark.parametrize(("request_of", "version", "rows"), ALL)
+def test_another_client_is_served_between_the_rows(
+    gateway: Gateway, request_of: Callable[[list[str]], Any], version: int, rows: str
+) -> None:
+    busy, other = gateway.connect(port=1), gateway.connect(port=2)
+    names = [f"name-{number:05}" for number in range(MANY)]
+    busy.send(request_of(names), version)
+    assert not busy.has_answer
+    other.send(messages.ApiVersionsRequest(), 0)
+    assert other.has_answer
+    answered = getattr(busy.answer(), rows)
+    assert len(answered) == MANY
+    assert [_name(row) for row in answered] == names
+
+
+def _name(row: Any) -> Any:
+    return next(
+        getattr(row, field)
+        for field in ("name", "key", "group_id", "resource_name", "topic")
+        if hasattr(row, field)
+    )
+
+
+@pytest.mark.parametrize(("request_of", "version", "rows"), ALL)
+def test_too_many_rows_are_not_read(
+    gateway: Gateway,
+    request_of: Callable[[list[str]], Any],
+    version: int,
+    rows: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = gateway.connect()
+    client.send(request_of(["a"] * (MAX_ROWS + 1)), version)
+    assert client.is_closed
+    assert "too many rows" in caplog.text
+    assert "10.0.0.1:40000" in caplog.text
+
+
+def test_as_many_partitions_as_a_group_may_have_are_committed_and_fetched(gateway: Gateway) -> None:
+    gateway.create("wide", partitions=300)
+    kind = messages.OffsetCommitRequest.OffsetCommitRequestTopic
+    request = commit(["wide"])
+    request.topics[0].partitions = [
+        kind.OffsetCommitRequestPartition(
+            partition_index=number,
+            committed_offset=number,
+            committed_leader_epoch=-1,
+            committed_metadata=f"{number}",
+        )
+        for number in range(300)
+    ]
+    client = gateway.connect()
+    committed = only(client.ask(request, 9).topics).partitions
+    assert [(row.partition_index, row.error_code) for row in committed] == [(n, 0) for n in range(300)]
+    found = only(only(client.ask(fetch_offsets(["g", "g"]), 8).groups).topics).partitions
+    assert [(row.partition_index, row.committed_offset) for row in found] == [(n, n) for n in range(300)]
+
+
+def test_of_a_partition_that_is_committed_twice_the_last_offset_counts(gateway: Gateway) -> None:
+    gateway.create("t")
+    kind = messages.OffsetCommitRequest.OffsetCommitRequestTopic
+    request = commit(["t", "t"])
+    request.topics[1].partitions = [
+        kind.OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=7, committed_leader_epoch=-1, committed_metadata=""
+        )
+    ]
+    client = gateway.connect()
+    assert [only(topic.partitions).error_code for topic in client.ask(request, 9).topics] == [0, 0]
+    found = only(only(client.ask(fetch_offsets(["g"]), 8).groups).topics).partitions
+    assert only(found).committed_offset == 7
+
+
+def test_commits_keep_their_order_though_the_first_one_is_long(gateway: Gateway) -> None:
+    gateway.create("t")
+    client = gateway.connect()
+    long, short = commit(["t", *(f"none-{number}" for number in range(MANY))]), commit(["t"])
+    short.topics[0].partitions[0].committed_offset = 2
+    long.topics[0].partitions = [
+        messages.OffsetCommitRequest.OffsetCommitRequestTopic.OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=1, committed_leader_epoch=-1, committed_metadata=""
+        )
+    ]
+    client.connection.dataReceived(client.encoded(long, 9) + client.encoded(short, 9))
+    client.answer()
+    client.answer()
+    found = only(only(client.ask(fetch_offsets(["g"]), 8).groups).topics).partitions
+    assert only(found).committed_offset == 2
