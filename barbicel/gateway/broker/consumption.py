@@ -5,7 +5,9 @@ back into the reactor for all of them. Which group has positions in which partit
 that nobody has to look through the directory; the positions themselves are in Stroma's files.
 
 Whatever changes positions is done in the order in which it was asked for. So the commits of a deleted topic
-that are still on their way are deleted with it, and the next topic of that name starts without them.
+that are still on their way are deleted with it, and the next topic of that name starts without them. All
+positions in a topic are many, so they go a few in a turn, and others' commits in between: nobody commits for
+a topic any more that is being deleted, and its name is free only when the last one is gone.
 """
 
 from __future__ import annotations
@@ -32,6 +34,9 @@ from barbicel.stroma import Flusher, GroupKey, GroupStore, StoreSettings
 __all__ = ["Committed", "Errors", "GroupOffsets", "Outcomes", "Place", "Position"]
 
 _log = logging.getLogger(__name__)
+
+# Each waits for the disk a few times.
+DELETED_IN_A_TURN = 10
 
 # (topic, partition)
 Place: TypeAlias = tuple[str, int]
@@ -118,18 +123,32 @@ class GroupOffsets:
 
     def topic_deleted(self, topic: str) -> None:
         """On return no group has a position in it, durably. Raises the first error, after the rest."""
-        done: Future[list[BarbicelError]] = Future()
-
-        def run() -> list[BarbicelError]:
-            outcomes = [
-                self._delete(group, [place for place in self.places(group) if place[0] == topic])
-                for group in self.groups()
-            ]
-            return [error for outcome in outcomes for error in outcome.values() if error is not None]
-
-        self._put(_Job(run, _as_it_is, done))
-        for error in done.result():
+        positions = self._wait_for(partial(self._positions_in, topic))
+        errors: list[BarbicelError] = []
+        for first in range(0, len(positions), DELETED_IN_A_TURN):
+            few = positions[first : first + DELETED_IN_A_TURN]
+            for outcomes in self._wait_for(partial(self._delete_all, few)):
+                errors += [error for error in outcomes.values() if error is not None]
+        for error in errors:
             raise error
+
+    def _wait_for(self, run: Callable[[], T]) -> T:
+        """What `run` returns in the thread, behind all that was asked for before."""
+        done: Future[T] = Future()
+        self._put(_Job(run, _as_it_is, done))
+        return done.result()
+
+    def _positions_in(self, topic: str) -> list[tuple[str, Place]]:
+        with self._places_lock:
+            return sorted(
+                (group, place)
+                for place, groups in self._groups_of.items()
+                if place[0] == topic
+                for group in groups
+            )
+
+    def _delete_all(self, positions: Sequence[tuple[str, Place]]) -> list[Outcomes]:
+        return [self._delete(group, [place]) for group, place in positions]
 
     # --- for protocols ------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from barbicel.errors import BarbicelError, DiskError, LogClosed
-from barbicel.gateway.broker.consumption import Committed, GroupOffsets, Position
+from barbicel.gateway.broker.consumption import DELETED_IN_A_TURN, Committed, GroupOffsets, Position
 from barbicel.gateway.twisted_types import Reactor
 from barbicel.stroma import GroupKey
 from tests.support.fault_disk import Call, Fate, FaultDisk
@@ -240,6 +240,49 @@ def test_a_deleted_topic_takes_the_commits_with_it_that_are_on_their_way(bench: 
     assert bench.offsets.places("late") == []
     with reopened(bench.disk.crash(Fate.KEEP, Random(1))) as after:
         assert after.offsets.groups() == ["g", "held"]
+
+
+def test_others_commit_while_a_topic_of_many_groups_is_deleted(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3 * DELETED_IN_A_TURN):
+        bench.commit(f"g{number}", at("t", 0, 1))
+    delete, deleted = bench.offsets.store.delete, 0
+    commits: list[Deferred[Any]] = []
+    deleted_before_it: list[int] = []
+
+    def delete_one(key: GroupKey) -> None:
+        nonlocal deleted
+        if not deleted:
+            commits.append(bench.offsets.commit("other", [at("u", 0, 7)]))
+        deleted += 1
+        delete(key)
+
+    def record(key: GroupKey, events: Any) -> Any:
+        deleted_before_it.append(deleted)
+        return original_record(key, events)
+
+    original_record = bench.offsets.store.record
+    monkeypatch.setattr(bench.offsets.store, "delete", delete_one)
+    monkeypatch.setattr(bench.offsets.store, "record", record)
+    bench.offsets.topic_deleted("t")
+    assert bench.turns.wait(commits[0]) == {("u", 0): None}
+    assert deleted_before_it == [DELETED_IN_A_TURN]
+    assert bench.offsets.groups() == ["other"]
+
+
+def test_deleting_a_topic_looks_at_no_group_without_a_position_in_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(50):
+        bench.commit(f"g{number}", at("kept", 0, 1))
+    bench.commit("g7", at("t", 0, 1), at("t", 1, 1))
+    monkeypatch.setattr(bench.offsets, "places", None)
+    monkeypatch.setattr(bench.offsets, "groups", None)
+    bench.offsets.topic_deleted("t")
+    monkeypatch.undo()
+    assert bench.offsets.places("g7") == [("kept", 0)]
+    assert len(bench.offsets.groups()) == 50
 
 
 def test_deleting_a_topic_tells_its_first_error_after_the_rest(bench: Bench) -> None:
