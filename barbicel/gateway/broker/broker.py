@@ -69,6 +69,8 @@ class Broker:
         self.cluster_id = catalogue.cluster.id
         self.data_directory = catalogue.layout.root
         self._changes = Worker(reactor, "topic-changes")
+        # Changes of topics may take long, and a producer cannot begin without its id.
+        self._producer_ids = Worker(reactor, "producer-ids")
         groups = StoreSettings(max_open_groups=self.descriptors.groups)
         self.offsets = GroupOffsets(disk, catalogue.layout.groups, reactor, clock, groups)
         self.topics = Topics(disk, catalogue, config, clock, self._changes, self.offsets, self.descriptors)
@@ -141,6 +143,7 @@ class Broker:
             self._group_timer.cancel()
         self._appender.close()
         self._changes.close()
+        self._producer_ids.close()
         for pool in (self._readers, self._long_work):
             if pool.started:
                 pool.stop()
@@ -175,6 +178,10 @@ class Broker:
     def change(self, function: Callable[[], T]) -> Deferred[T]:
         """Call something that changes the disk, after whatever was asked for before."""
         return self._changes.run(function)
+
+    def new_producer_id(self) -> Deferred[int]:
+        """An id that was never given out before."""
+        return self._producer_ids.run(self.catalogue.cluster.new_producer_id)
 
     def _end_turn(self) -> None:
         """Appends were answered: wake whoever waits for them, once for all."""

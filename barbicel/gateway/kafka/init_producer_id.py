@@ -9,8 +9,6 @@
 
 from __future__ import annotations
 
-from twisted.internet.defer import Deferred
-
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import InitProducerIdResponse, Message
 from barbicel.gateway.kafka.api import Api, Call, Reply
@@ -29,8 +27,7 @@ def respond(call: Call, request: Message) -> Reply:
     known_id, known_epoch = getattr(request, "producer_id", NO_ID), getattr(request, "producer_epoch", NO_ID)
     if (known_id == NO_ID) != (known_epoch == NO_ID) or known_id < NO_ID or known_epoch < NO_ID:
         return _answer(ErrorCode.INVALID_REQUEST)
-    fresh: Deferred[int] = call.broker.change(call.broker.catalogue.cluster.new_producer_id)
-    return fresh.addCallbacks(
+    return call.broker.new_producer_id().addCallbacks(
         lambda producer_id: _answer(ErrorCode.NONE, producer_id, 0),
         lambda failure: _answer(error_code_of(failure.value)),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,17 @@ def test_ids_are_not_given_out_twice_over_a_restart(tmp_path: Path) -> None:
         with in_memory_gateway(tmp_path / "data") as gateway:
             ids.append(gateway.connect().ask(request(), 4).producer_id)
     assert len(set(ids)) == 3
+
+
+def test_an_id_does_not_wait_for_the_changes_of_topics(gateway: Gateway) -> None:
+    """Creating thousands of partitions takes many seconds."""
+    is_over = threading.Event()
+    change = gateway.broker.change(lambda: is_over.wait(30))
+    try:
+        assert gateway.connect().ask(request(), 4).error_code == ErrorCode.NONE
+    finally:
+        is_over.set()
+    assert gateway.reactor.result(change)
 
 
 def test_a_producer_that_has_an_id_gets_another(gateway: Gateway) -> None:
