@@ -62,9 +62,12 @@ def respond(call: Call, request: Message) -> Reply:
 
 
 def _commit(call: Call, group_id: str, topics: list[Asked], checked: list[Checked]) -> Reply:
-    errors = {position.place: error for position, error in checked}
-    # Of a partition that is named twice the last position counts.
-    allowed = {position.place: position for position, error in checked if error is ErrorCode.NONE}
+    # Of a partition that is named twice the last position counts. It is looked for once more, for others were
+    # served meanwhile: a commit behind a topic's deletion would be a position in the next one of its name.
+    errors = {position.place: error or _check_place(call, position.place) for position, error in checked}
+    allowed = {
+        position.place: position for position, _ in checked if errors[position.place] is ErrorCode.NONE
+    }
     if not allowed:
         return _answer(call, topics, errors, {})
     written: Deferred[Outcomes] = call.broker.offsets.commit(group_id, list(allowed.values()))
@@ -92,9 +95,14 @@ def _positions(asked: Asked) -> list[Position]:
     ]
 
 
+def _check_place(call: Call, place: Place) -> ErrorCode:
+    is_known = call.broker.topics.partition(*place) is not None
+    return ErrorCode.NONE if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 def _check(call: Call, position: Position) -> ErrorCode:
-    if call.broker.topics.partition(*position.place) is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if unknown := _check_place(call, position.place):
+        return unknown
     if len((position.metadata or "").encode()) > call.broker.config.offset_metadata_max_bytes:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     return ErrorCode.INVALID_REQUEST if position.offset < 0 else ErrorCode.NONE

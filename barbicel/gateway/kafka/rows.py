@@ -62,7 +62,7 @@ async def _gather_by_turns(
     waiting = _late_rows(found)
     if waiting is not None:
         await waiting
-    answer = finish(found)
+    answer: Any = finish(found)
     if isinstance(answer, Deferred):
         answer = await answer
     if isinstance(answer, Encoded):

@@ -118,7 +118,8 @@ def test_what_nobody_wants_any_more_is_not_begun(call: Call) -> None:
     first: Deferred[Any] = Deferred()
     broker: Any = SimpleNamespace(work_long=lambda _: first)
     call.broker = broker
-    work, done = OneByOne(call), []
+    work = OneByOne(call)
+    done: list[str] = []
     work.run(lambda: None)
     work.run(partial(done.append, "second"))
     work.give_up()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from barbicel.codecs.kafka import messages
+from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.gateway.kafka.api import MAX_ROWS
 from tests.gateway.kafka.in_memory import Gateway
 from tests.gateway.kafka.requests import list_offsets, metadata, only
@@ -207,3 +208,14 @@ def test_commits_keep_their_order_though_the_first_one_is_long(gateway: Gateway)
     client.answer()
     found = only(only(client.ask(fetch_offsets(["g"]), 8).groups).topics).partitions
     assert only(found).committed_offset == 2
+
+
+def test_a_long_commit_leaves_nothing_in_a_topic_that_is_deleted_meanwhile(gateway: Gateway) -> None:
+    gateway.create("t")
+    client = gateway.connect()
+    client.send(commit(["t", *(f"none-{number}" for number in range(MANY))]), 9)
+    deletion = gateway.broker.topics.delete("t")
+    row = only(client.answer().topics[0].partitions)
+    assert row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    gateway.reactor.result(deletion)
+    assert gateway.broker.offsets.groups() == []
