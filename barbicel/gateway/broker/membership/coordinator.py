@@ -7,6 +7,7 @@ caller has to.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from uuid import uuid4
@@ -15,6 +16,7 @@ from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.gateway.broker.membership import joining, serving
 from barbicel.gateway.broker.membership.description import describe_group, list_group
 from barbicel.gateway.broker.membership.group import Group
+from barbicel.gateway.broker.membership.member import bytes_of
 from barbicel.gateway.broker.membership.messages import (
     NO_MEMBER_ID,
     Commit,
@@ -36,6 +38,8 @@ from barbicel.gateway.broker.membership.timers import TimerKey, TimerKind, Timer
 
 __all__ = ["Coordinator"]
 
+_log = logging.getLogger(__name__)
+
 
 def _random_suffix() -> str:
     return str(uuid4())
@@ -54,6 +58,9 @@ class Coordinator:
         self._settings = settings or GroupSettings()
         self._new_suffix = new_suffix
         self._groups: dict[str, Group] = {}
+        # By all groups. Whether it was told that there is no room, since there was some.
+        self._held_bytes = 0
+        self._has_told = False
         self._timers = Timers()
         self._outbox = Outbox()
 
@@ -69,6 +76,11 @@ class Coordinator:
             self._outbox.put(reply, JoinAnswer(error, member_id=request.member_id))
             self._outbox.deliver()
             return reply
+        if not self._has_room(request.group_id, self._grown_bytes(request)):
+            answer = JoinAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id=request.member_id)
+            self._outbox.put(reply, answer)
+            self._outbox.deliver()
+            return reply
         with self._changing(self._found_or_new(request.group_id)) as group:
             joining.join(group, request, reply, self._new_suffix(), now_ms)
         return reply
@@ -78,7 +90,7 @@ class Coordinator:
     ) -> PendingReply[SyncAnswer]:
         """`receive` is called once, now or when the leader's assignment is known, unless it is forgotten."""
         reply = PendingReply(receive)
-        error = self._check_sync(request)
+        error = self._check_sync(request) or self._check_assignments(request)
         if error is not ErrorCode.NONE:
             self._outbox.put(reply, SyncAnswer(error))
             self._outbox.deliver()
@@ -123,6 +135,38 @@ class Coordinator:
         if request.member_id != NO_MEMBER_ID and request.group_id not in self._groups:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.NONE
+
+    def _grown_bytes(self, request: JoinRequest) -> int:
+        """How much more than now is to be held: who joins again takes the place of what it said before."""
+        group = self._groups.get(request.group_id)
+        member = None if group is None else group.roster.members.get(request.member_id)
+        return bytes_of(request.protocols) - (0 if member is None else bytes_of(member.protocols))
+
+    def _check_assignments(self, request: SyncRequest) -> ErrorCode:
+        size = sum(len(assignment) for _, assignment in request.assignments)
+        return (
+            ErrorCode.NONE if self._has_room(request.group_id, size) else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        )
+
+    def _has_room(self, group_id: str, size: int) -> bool:
+        """Whether so many bytes more may be held.
+
+        If not, whoever asks is to try again later, as clients do after COORDINATOR_NOT_AVAILABLE; any other
+        error would end innocent consumers.
+        """
+        if size <= 0 or self._held_bytes + size <= self._settings.max_held_bytes:
+            self._has_told = False
+            return True
+        if not self._has_told:
+            self._has_told = True
+            _log.warning(
+                "group %.100r cannot have %d bytes for a member: all members hold %d, allowed are %d",
+                group_id,
+                size,
+                self._held_bytes,
+                self._settings.max_held_bytes,
+            )
+        return False
 
     def _check_sync(self, request: SyncRequest) -> ErrorCode:
         if request.lacks_protocol:
@@ -187,13 +231,16 @@ class Coordinator:
     @contextmanager
     def _changing(self, group: Group) -> Iterator[Group]:
         """Afterwards an empty group is gone and every answer is handed out."""
+        before_bytes = group.held_bytes
         yield group
+        self._held_bytes += group.held_bytes - before_bytes
         if group.is_vacant:
             self._forget(group)
         self._outbox.deliver()
 
     def _forget(self, group: Group) -> None:
         del self._groups[group.group_id]
+        self._held_bytes -= group.held_bytes
         group.die()
 
 

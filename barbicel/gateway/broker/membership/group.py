@@ -46,6 +46,12 @@ class Group:
         self._is_initial = False
         self._has_grown = False
         self._delay_left_ms = 0
+        self._assigned_bytes = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """What it makes the server hold, about."""
+        return self.roster.held_bytes + self._assigned_bytes
 
     @property
     def is_vacant(self) -> bool:
@@ -70,7 +76,7 @@ class Group:
 
     def promise_id(self, member_id: str, session_timeout_ms: int, now_ms: int) -> None:
         """The id is good for as long as a session. KIP-394."""
-        self.roster.pending.add(member_id)
+        self.roster.promise(member_id)
         self._timers.start(self._session(member_id), now_ms + session_timeout_ms)
 
     def add(self, member_id: str, request: JoinRequest, reply: PendingReply[JoinAnswer], now_ms: int) -> None:
@@ -232,6 +238,7 @@ class Group:
         self._is_initial = self._has_grown = False
         self.generation_id += 1
         if not self.roster.members:
+            self._assigned_bytes = 0
             self.protocol_name = None
             self.subscriptions = Subscriptions(())
             self._move_to(GroupState.EMPTY)
@@ -273,6 +280,7 @@ class Group:
         self._move_to(GroupState.STABLE)
         for member in self.roster.members.values():
             member.assignment = assignments.get(member.member_id, b"")
+        self._assigned_bytes = sum(len(member.assignment) for member in self.roster.members.values())
         waiting, self.roster.syncing = self.roster.syncing, {}
         for member_id, reply in waiting.items():
             self.answer_sync(reply, self.assignment_for(self.roster.members[member_id]))

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from barbicel.gateway.broker.membership.messages import JoinRequest, Protocol
 
-__all__ = ["Member"]
+__all__ = ["Member", "bytes_of"]
+
+# Of an object, with what refers to it.
+OBJECT_BYTES = 200
+
+
+def bytes_of(protocols: Iterable[Protocol]) -> int:
+    """What they take in memory, about."""
+    return sum(OBJECT_BYTES + len(protocol.name) + len(protocol.metadata) for protocol in protocols)
 
 
 @dataclass(slots=True)
@@ -34,6 +42,11 @@ class Member:
             rebalance_timeout_ms=request.effective_rebalance_timeout_ms,
             protocols=request.protocols,
         )
+
+    @property
+    def held_bytes(self) -> int:
+        """What it makes the server hold, without its assignment."""
+        return len(self.member_id) + len(self.client_id) + bytes_of(self.protocols)
 
     @property
     def is_static(self) -> bool:

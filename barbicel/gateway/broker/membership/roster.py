@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
-from barbicel.gateway.broker.membership.member import Member
+from barbicel.gateway.broker.membership.member import OBJECT_BYTES, Member, bytes_of
 from barbicel.gateway.broker.membership.messages import JoinAnswer, JoinRequest, SyncAnswer
 from barbicel.gateway.broker.membership.replies import PendingReply
 
@@ -31,6 +31,8 @@ class Roster:
         self.syncing: dict[str, PendingReply[SyncAnswer]] = {}
         # Members of this generation that have not asked for their assignment yet.
         self.unsynced: set[str] = set()
+        # What all of this makes the server hold, about.
+        self.held_bytes = 0
         self._member_ids_by_instance: dict[str, str] = {}
         self._supporters: Counter[str] = Counter()
 
@@ -39,18 +41,29 @@ class Roster:
     def add(self, member: Member, protocol_type: str) -> None:
         if not self.members:
             self.protocol_type = protocol_type
-        self.pending.discard(member.member_id)
+        self._forget_promise(member.member_id)
         self._enter(member)
         if self.leader_id is None:
             self.leader_id = member.member_id
 
+    def promise(self, member_id: str) -> None:
+        """The id is given out."""
+        self.pending.add(member_id)
+        self.held_bytes += OBJECT_BYTES + len(member_id)
+
+    def _forget_promise(self, member_id: str) -> None:
+        if member_id in self.pending:
+            self.pending.remove(member_id)
+            self.held_bytes -= OBJECT_BYTES + len(member_id)
+
     def remove(self, member_id: str) -> None:
         """Forget a member or an id that was given out. Its replies must have been answered."""
-        self.pending.discard(member_id)
+        self._forget_promise(member_id)
         self.unsynced.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is None:
             return
+        self.held_bytes -= member.held_bytes
         self._supporters.subtract(member.protocol_names)
         self._supporters = +self._supporters
         if member.group_instance_id is not None:
@@ -60,6 +73,7 @@ class Roster:
 
     def update(self, member: Member, request: JoinRequest) -> None:
         self._supporters.subtract(member.protocol_names)
+        self.held_bytes += bytes_of(request.protocols) - bytes_of(member.protocols)
         member.protocols = request.protocols
         member.session_timeout_ms = request.session_timeout_ms
         member.rebalance_timeout_ms = request.effective_rebalance_timeout_ms
@@ -82,6 +96,7 @@ class Roster:
 
     def _enter(self, member: Member) -> None:
         self.members[member.member_id] = member
+        self.held_bytes += member.held_bytes
         self._supporters.update(member.protocol_names)
         if member.group_instance_id is not None:
             self._member_ids_by_instance[member.group_instance_id] = member.member_id

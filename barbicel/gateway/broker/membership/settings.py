@@ -17,6 +17,9 @@ class GroupSettings:
     max_session_timeout_ms: int = 1_800_000
     # group.max.size
     max_size: int = 2**31 - 1
+    # What all members of all groups together may make the server hold, with their ids and assignments. Kafka
+    # has no such limit: there it is the heap.
+    max_held_bytes: int = 128 << 20
     # A new member that waits for its first generation sends no heartbeats: this is all the time that it has.
     # Kafka gives it no name.
     new_member_join_timeout_ms: int = 300_000
@@ -26,7 +29,7 @@ class GroupSettings:
             raise ValueError(
                 f"initial_rebalance_delay_ms is {self.initial_rebalance_delay_ms}, allowed is 0 or more"
             )
-        for name in ("min_session_timeout_ms", "max_size", "new_member_join_timeout_ms"):
+        for name in ("min_session_timeout_ms", "max_size", "max_held_bytes", "new_member_join_timeout_ms"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, allowed is 1 or more")
         if self.max_session_timeout_ms < self.min_session_timeout_ms:

@@ -380,3 +380,56 @@ class TestTheSizeOfAGroup:
         assert scene.join(follower).answer == JoinAnswer(ErrorCode.GROUP_MAX_SIZE_REACHED)
         assert again.answer.generation_id == new.answer.generation_id == 2
         assert scene.heartbeat(follower, 2) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+class TestHowMuchIsHeld:
+    LARGE = protocols("range", metadata=bytes(400_000))
+
+    def scene(self) -> Scene:
+        return Scene(GroupSettings(max_held_bytes=1_000_000))
+
+    def test_who_finds_no_room_is_to_try_again(self, caplog: pytest.LogCaptureFixture) -> None:
+        scene = self.scene()
+        for group_id in ("a", "b"):
+            assert scene.join(group_id=group_id, version=3, offers=self.LARGE).waits
+        for group_id in ("a", "c"):
+            refused = scene.join(group_id=group_id, version=3, offers=self.LARGE)
+            assert refused.answer.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert scene.join(group_id="c", version=3).waits
+        assert scene.state("c") is GroupState.PREPARING_REBALANCE
+        (record,) = caplog.records
+        assert "group 'a' cannot have 400205 bytes for a member: all members hold 80" in record.getMessage()
+
+    def test_there_is_room_again_when_members_are_gone(self) -> None:
+        scene = self.scene()
+        for group_id in ("a", "b"):
+            scene.join(group_id=group_id, version=3, offers=self.LARGE)
+        scene.advance(GroupSettings().new_member_join_timeout_ms + REBALANCE_MS + SESSION_MS)
+        assert scene.state("a") is None
+        assert scene.join(group_id="c", version=3, offers=self.LARGE).waits
+
+    def test_a_member_that_joins_again_is_not_counted_twice(self) -> None:
+        scene = self.scene()
+        first = scene.join(version=3, offers=self.LARGE)
+        scene.join(group_id="b", version=3, offers=self.LARGE)
+        scene.advance(DELAY_MS)
+        member_id = first.answer.member_id
+        for _ in range(3):
+            assert scene.join(member_id, offers=self.LARGE).answer.error is ErrorCode.NONE
+
+    def test_ids_that_were_given_out_count(self) -> None:
+        scene = self.scene()
+        codes = [scene.join(group_id=f"g{n}", client_id="x" * 30_000).answer.error for n in range(50)]
+        assert codes[0] is ErrorCode.MEMBER_ID_REQUIRED
+        assert codes[-1] is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    def test_so_do_assignments(self) -> None:
+        scene = self.scene()
+        first = scene.join(version=3)
+        scene.advance(DELAY_MS)
+        leader = first.answer.member_id
+        refused = scene.sync(leader, [(leader, bytes(1_000_000))])
+        assert refused.answer.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert scene.sync(leader, [(leader, bytes(900_000))]).answer.error is ErrorCode.NONE
+        other = scene.join(group_id="b", version=3, offers=self.LARGE)
+        assert other.answer.error is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -19,6 +19,7 @@ from barbicel.gateway.broker.membership import (
     SyncAnswer,
 )
 from barbicel.gateway.broker.membership.group import Group
+from barbicel.gateway.broker.membership.member import OBJECT_BYTES
 from barbicel.gateway.broker.membership.timers import TimerKey, TimerKind
 from tests.gateway.broker.membership.builders import Inbox, Scene, protocols, subscription
 
@@ -271,6 +272,19 @@ class MembershipMachine(RuleBasedStateMachine):
     @invariant()
     def no_group_is_kept_for_nothing(self) -> None:
         assert not any(group.is_vacant or group.state is GroupState.DEAD for group in self.groups.values())
+
+    @invariant()
+    def it_is_known_how_much_is_held(self) -> None:
+        rosters = [group.roster for group in self.groups.values()]
+        members = [member for roster in rosters for member in roster.members.values()]
+        pending = [member_id for roster in rosters for member_id in roster.pending]
+        metadata_bytes = sum(member.held_bytes for member in members)
+        assert sum(roster.held_bytes for roster in rosters) == metadata_bytes + sum(
+            OBJECT_BYTES + len(member_id) for member_id in pending
+        )
+        held_bytes = self.scene.coordinator._held_bytes
+        assert held_bytes == sum(group.held_bytes for group in self.groups.values())
+        assert held_bytes >= metadata_bytes + sum(len(member.assignment) for member in members)
 
     @invariant()
     def every_timer_has_a_reason_and_nobody_waits_for_ever(self) -> None:
