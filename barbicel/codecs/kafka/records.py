@@ -27,6 +27,7 @@ __all__ = [
     "KafkaRecord",
     "TimedOffset",
     "decode_records",
+    "decompressed_records",
     "find_timestamp",
     "max_timestamp_offset",
 ]
@@ -61,6 +62,11 @@ def decode_records(batch: memoryview, *, max_bytes: int) -> Iterator[KafkaRecord
     """
     header, data = _open_batch(batch, max_bytes)
     return _each_record(header, data)
+
+
+def decompressed_records(batch: memoryview, *, max_bytes: int) -> bytes:
+    """What a batch has compressed, as it is: no record is looked at. Raises BadBatch."""
+    return _open_batch(batch, max_bytes)[1]
 
 
 def _open_batch(batch: memoryview, max_bytes: int) -> tuple[BatchHeader, bytes]:

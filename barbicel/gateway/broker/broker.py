@@ -82,7 +82,8 @@ class Broker:
                 max_size=config.group_max_size,
             )
         )
-        self._appender = Appender(
+        self._appender = _Appends(
+            self,
             reactor,
             Ack(config.durability),
             WriterSettings(flush_ms=config.flush_ms),
@@ -158,7 +159,7 @@ class Broker:
     @property
     def append(self) -> Appends:
         """For Partition.produce."""
-        return self._appender.append
+        return self._appender
 
     def read_cold(self, function: Callable[[], T]) -> Deferred[T]:
         """Call something that waits for the disk, in a thread."""
@@ -241,6 +242,17 @@ class Broker:
         for topic in self.topics:
             for partition in topic.partitions:
                 partition.producers.expire(now_ms, self.config.producer_id_expiration_ms)
+
+
+class _Appends(Appender):
+    """What Partition.produce is given: where appends go, and where a batch is opened before."""
+
+    def __init__(self, broker: Broker, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.work_long = broker.work_long
+
+    # No call in between: everything that is produced goes through here.
+    __call__ = Appender.append
 
 
 def _retain_all(logs: Sequence[tuple[Log, RetentionRules]]) -> None:

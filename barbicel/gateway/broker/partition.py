@@ -8,10 +8,14 @@ setting says, and is in the tail or on the disk.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from barbicel.clock import Clock
 from barbicel.codecs.kafka.error_codes import ErrorCode
@@ -23,9 +27,7 @@ from barbicel.codecs.kafka.record_batch import (
     decode_header,
     stamp,
     stamp_append_time,
-    stamp_max_timestamp,
 )
-from barbicel.codecs.kafka.records import max_timestamp_offset
 from barbicel.codecs.producer_snapshot import ProducerSnapshot
 from barbicel.codecs.topic_file import Topic
 from barbicel.errors import (
@@ -36,6 +38,7 @@ from barbicel.errors import (
     OffsetOutOfRange,
     RecordTooLarge,
 )
+from barbicel.gateway.broker.batch_opening import has_to_be_opened, is_quickly_opened, open_batch
 from barbicel.gateway.broker.producer_file import ProducerFile
 from barbicel.gateway.broker.producers import ProducerStates, Refused, Repeated, RepeatedInFlight, Submission
 from barbicel.gateway.broker.tail import Tail, TailBudget
@@ -52,11 +55,6 @@ _log = logging.getLogger(__name__)
 LEADER_EPOCH = 0
 # The producers' snapshot is written anew after so many appended bytes: a restart reads no more than that.
 SNAPSHOT_BYTES = 64 << 20
-# Where the gateway looks inside a batch, in a thread.
-MAX_OPENED_BYTES = 16 << 20
-# The same in the reactor's thread, where everybody waits for it: some 50 ms.
-MAX_MENDED_BYTES = 8 << 20
-MAX_MENDED_RECORDS = 50_000
 
 
 class Produced(NamedTuple):
@@ -81,6 +79,17 @@ class Appends(Protocol):
     """Where appends go: they are answered in the reactor's thread, in the order of the log."""
 
     def __call__(self, log: Log, record: NewRecord, done: Callable[[Appended | Exception], None]) -> None: ...
+
+    def work_long(self, function: Callable[[], Batch], /) -> Deferred[Batch]:
+        """Call it in a thread."""
+
+
+class _Unopened(NamedTuple):
+    """A batch that has to be opened, or that is behind one."""
+
+    batch: Batch
+    appends: Appends
+    done: ProduceDone
 
 
 class Partition:
@@ -119,6 +128,8 @@ class Partition:
         self.is_offline = False
         self._has_told_failure = False
         self._pace = LogPace(clock)
+        # The first is being opened; the others wait for their turn.
+        self._unopened: deque[_Unopened] = deque()
 
     @property
     def start_offset(self) -> int:
@@ -131,19 +142,72 @@ class Partition:
     # --- appending ----------------------------------------------------------------------------------
 
     def produce(self, batch: Batch, appends: Appends, done: ProduceDone) -> None:
-        """Append a batch that was checked; `done` is called when it is durable, or with its error."""
+        """Append a batch that was checked; `done` is called when it is durable, or with its error.
+
+        One that has to be opened first keeps those behind it waiting: they may be the same producer's.
+        """
+        if self._unopened:
+            self._unopened.append(_Unopened(batch, appends, done))
+        elif not has_to_be_opened(batch, self.values):
+            self._append(batch, appends, done)
+        else:
+            self._open(_Unopened(batch, appends, done))
+
+    def _open(self, unopened: _Unopened) -> None:
+        batch, appends, done = unopened
+        if not is_quickly_opened(batch, self.values):
+            self._unopened.append(unopened)
+            self._open_first()
+            return
+        try:
+            opened = open_batch(batch, self.values)
+        except BadBatch as error:
+            done(Produced(error.error_code, message=error.message))
+        else:
+            self._append(opened, appends, done)
+
+    def _open_first(self) -> None:
+        batch, appends, done = self._unopened[0]
+        opening = appends.work_long(partial(open_batch, batch, self.values))
+        opening.addCallbacks(
+            self._append, self._not_opened, callbackArgs=(appends, done), errbackArgs=(done,)
+        )
+        opening.addErrback(self._tell_fault).addCallback(self._go_on)
+
+    def _go_on(self, _: object) -> None:
+        """Append what need not be opened, up to the next that must."""
+        self._unopened.popleft()
+        while self._unopened:
+            batch, appends, done = self._unopened[0]
+            if has_to_be_opened(batch, self.values):
+                self._open_first()
+                return
+            self._unopened.popleft()
+            self._append(batch, appends, done)
+
+    def _not_opened(self, failure: Failure, done: ProduceDone) -> None:
+        error = failure.value
+        if isinstance(error, BadBatch):
+            done(Produced(error.error_code, message=error.message))
+            return
+        self._tell_fault(failure)
+        done(Produced(ErrorCode.UNKNOWN_SERVER_ERROR, message=str(error)))
+
+    def _tell_fault(self, failure: Failure) -> None:
+        """Of ours. Those behind it go on."""
+        _log.error("a batch for %s-%d was not opened", self.topic.name, self.number, exc_info=failure.value)
+
+    def _append(self, batch: Batch, appends: Appends, done: ProduceDone) -> None:
         now_ms = self._clock()
-        values, header = self.values, batch.header
-        if values.is_append_time:
+        header = batch.header
+        if self.values.is_append_time:
             stamp_append_time(batch.data, now_ms)
             header = decode_header(batch.data)
         else:
-            problem = self._timestamp_problem(batch, now_ms)
+            problem = self._timestamp_problem(header, now_ms)
             if problem is not None:
                 done(problem)
                 return
-            if header.understates_max_timestamp:
-                header = decode_header(batch.data)
         submission = None
         if header.producer_id >= 0:
             verdict = self.producers.check(header)
@@ -167,12 +231,8 @@ class Partition:
         )
         appends(self.log, record, partial(self._appended, batch.data, header, submission, done))
 
-    def _timestamp_problem(self, batch: Batch, now_ms: int) -> Produced | None:
-        header, values = batch.header, self.values
-        try:
-            latest_ms = _mended_max_timestamp(batch)
-        except BadBatch as error:
-            return Produced(error.error_code, message=error.message)
+    def _timestamp_problem(self, header: BatchHeader, now_ms: int) -> Produced | None:
+        values, latest_ms = self.values, header.max_timestamp
         if latest_ms == NO_TIMESTAMP:
             return None
         too_old = (
@@ -303,20 +363,6 @@ class Partition:
 
 # The record's own framing counts in a scan's limit and not in a fetch's.
 RECORD_FRAME_BYTES = 64 << 10
-
-
-def _mended_max_timestamp(batch: Batch) -> int:
-    """The batch's highest timestamp, written into it if it was left out: Kafka calculates it anew, so some
-    clients do that. Raises BadBatch."""
-    if not batch.header.understates_max_timestamp:
-        return batch.header.max_timestamp
-    if batch.header.records_count > MAX_MENDED_RECORDS:
-        message = f"without its highest timestamp a batch may have {MAX_MENDED_RECORDS} records"
-        raise BadBatch(ErrorCode.INVALID_TIMESTAMP, message)
-    found = max_timestamp_offset(batch.data, max_bytes=MAX_MENDED_BYTES)
-    latest_ms = NO_TIMESTAMP if found is None else found.timestamp_ms
-    stamp_max_timestamp(batch.data, latest_ms)
-    return latest_ms
 
 
 def _stamp(batch: memoryview, base_offset: int) -> None:

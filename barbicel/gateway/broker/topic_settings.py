@@ -14,6 +14,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from barbicel.codecs.kafka.compression import Codec
 from barbicel.config import SETTINGS, Config
 from barbicel.config.values import LONG_MAX, Choice, Fraction, Names, Rule, Switch, ValueType, Whole
 from barbicel.gateway.broker.topic_errors import InvalidAlteration, InvalidSetting
@@ -54,12 +55,19 @@ def _served(name: str, broker_name: str) -> TopicSetting:
     return TopicSetting(name, broker_name, setting.rule, setting.rule.render(setting.default), setting.doc)
 
 
-_CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+_CODECS: Mapping[str, Codec | None] = {
+    "uncompressed": Codec.NONE,
+    "zstd": Codec.ZSTD,
+    "lz4": Codec.LZ4,
+    "snappy": Codec.SNAPPY,
+    "gzip": Codec.GZIP,
+    "producer": None,
+}
 _ONE_COPY = "No effect: there is one copy, and every answer has the server's durability."
 _SERVER_SYNCS = "No effect: when data is synced is the server's setting durability."
 _OWN_INDEX = "No effect: the log has indexes of its own."
 _NO_COMPACTION = "No effect: it is about compaction, which is not offered."
-_NO_RECOMPRESSION = "No effect: batches are stored as the producer compressed them."
+_ONE_LEVEL = "No effect: where batches are compressed anew, it is done at the codec's default level."
 _AT_ONCE = "No effect: the log does this in its own way."
 
 _ROWS = (
@@ -78,12 +86,17 @@ _ROWS = (
         "delete",
         "Old segments are deleted. Compaction is not offered.",
     ),
-    TopicSetting("compression.type", "compression.type", Choice(_CODECS), "producer", _NO_RECOMPRESSION),
-    TopicSetting("compression.gzip.level", "compression.gzip.level", Whole(-1, 9), "-1", _NO_RECOMPRESSION),
-    TopicSetting("compression.lz4.level", "compression.lz4.level", Whole(1, 17), "9", _NO_RECOMPRESSION),
     TopicSetting(
-        "compression.zstd.level", "compression.zstd.level", Whole(-131072, 22), "3", _NO_RECOMPRESSION
+        "compression.type",
+        "compression.type",
+        Choice(tuple(_CODECS)),
+        "producer",
+        "The codec that batches are stored with: those of another one are compressed anew. 'producer' leaves"
+        " them as they are.",
     ),
+    TopicSetting("compression.gzip.level", "compression.gzip.level", Whole(-1, 9), "-1", _ONE_LEVEL),
+    TopicSetting("compression.lz4.level", "compression.lz4.level", Whole(1, 17), "9", _ONE_LEVEL),
+    TopicSetting("compression.zstd.level", "compression.zstd.level", Whole(-131072, 22), "3", _ONE_LEVEL),
     TopicSetting("min.insync.replicas", "min.insync.replicas", Whole(1), "1", _ONE_COPY),
     TopicSetting(
         "unclean.leader.election.enable", "unclean.leader.election.enable", Switch(), "false", _ONE_COPY
@@ -217,6 +230,8 @@ class TopicValues(NamedTuple):
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
     is_queue: bool
+    # What batches are compressed with; None is as their producer did it.
+    codec: Codec | None = None
 
 
 def effective_settings(settings: Mapping[str, str], config: Config) -> TopicValues:
@@ -237,6 +252,7 @@ def effective_settings(settings: Mapping[str, str], config: Config) -> TopicValu
         timestamp_before_max_ms=value("message.timestamp.before.max.ms"),
         timestamp_after_max_ms=value("message.timestamp.after.max.ms"),
         is_queue=is_queue(settings),
+        codec=_CODECS[settings.get("compression.type", "producer")],
     )
 
 

@@ -25,7 +25,8 @@ from barbicel.codecs.kafka.messages import ListOffsetsResponse, Message
 from barbicel.codecs.kafka.record_batch import BadBatch
 from barbicel.codecs.kafka.records import TimedOffset, find_timestamp, max_timestamp_offset
 from barbicel.codecs.keratin_record import Record
-from barbicel.gateway.broker.partition import LEADER_EPOCH, MAX_OPENED_BYTES, Partition
+from barbicel.gateway.broker.batch_opening import MAX_OPENED_BYTES
+from barbicel.gateway.broker.partition import LEADER_EPOCH, Partition
 from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.refusals import error_code_of
 from barbicel.gateway.kafka.rows import OneByOne, gather

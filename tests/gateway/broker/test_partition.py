@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from twisted.internet.defer import Deferred
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.new_batch import NewRecord, build_batch
 from barbicel.codecs.kafka.produced_batch import check_batch
+from barbicel.codecs.kafka.record_batch import Batch
 from barbicel.errors import LogStopped
 from barbicel.gateway.broker.partition import Partition, Produced
-from barbicel.keratin import Appended
+from barbicel.keratin import Appended, Log
+from barbicel.keratin import NewRecord as LogRecord
 from tests.gateway.kafka.in_memory import NOW_MS, Gateway, batch, in_memory_gateway
 from tests.gateway.kafka.requests import produce
 from tests.keratin.builders import wait_until
@@ -31,6 +34,19 @@ def partition(gateway: Gateway) -> Partition:
     return gateway.create().partitions[0]
 
 
+class Failing:
+    """Where no append succeeds."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def __call__(self, log: Log, record: LogRecord, done: Callable[[Appended | Exception], None]) -> None:
+        done(self._error)
+
+    def work_long(self, function: Callable[[], Batch], /) -> Deferred[Batch]:
+        raise AssertionError("nothing is to be opened")
+
+
 def test_the_end_moves_when_the_writer_has_answered(gateway: Gateway, partition: Partition) -> None:
     done: list[Produced] = []
     data = memoryview(bytearray(batch(b"a", b"b")))
@@ -46,9 +62,7 @@ def test_an_error_that_is_not_ours_is_logged_with_its_traceback(
 ) -> None:
     done: list[Produced] = []
     data = memoryview(bytearray(batch(b"a")))
-    partition.produce(
-        check_batch(data, 1000), lambda log, record, answer: answer(ZeroDivisionError("x")), done.append
-    )
+    partition.produce(check_batch(data, 1000), Failing(ZeroDivisionError("x")), done.append)
     assert [row.error_code for row in done] == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert caplog.records[0].exc_info is not None
 
@@ -58,9 +72,7 @@ def test_a_log_that_takes_no_writes_is_told_once(
 ) -> None:
     data = memoryview(bytearray(batch(b"a")))
     for _ in range(3):
-        partition.produce(
-            check_batch(data, 1000), lambda log, record, answer: answer(LogStopped("full")), lambda _: None
-        )
+        partition.produce(check_batch(data, 1000), Failing(LogStopped("full")), lambda _: None)
     assert len(caplog.records) == 1
     assert "t-0 takes no writes: full; restart the server" in caplog.text
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import struct
+import threading
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -12,8 +15,9 @@ import pytest
 
 from barbicel.codecs.kafka.compression import Codec
 from barbicel.codecs.kafka.error_codes import ErrorCode
-from barbicel.codecs.kafka.record_batch import decode_header
+from barbicel.codecs.kafka.record_batch import decode_header, walk_batches
 from barbicel.errors import RecordTooLarge
+from barbicel.gateway.broker import batch_opening
 from barbicel.gateway.broker import partition as partition_module
 from tests.codecs.kafka.golden_batches import batch_of, with_crc
 from tests.gateway.kafka.in_memory import NOW_MS, Client, Gateway, batch, in_memory_gateway
@@ -247,10 +251,136 @@ def test_a_bomb_is_not_opened_further_than_a_little(gateway: Gateway) -> None:
 def test_nobody_waits_for_the_records_of_a_batch_to_be_counted(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(partition_module, "MAX_MENDED_RECORDS", 1)
+    monkeypatch.setattr(batch_opening, "MAX_TIMED_RECORDS", 1)
     gateway.create()
     two = changed(batch(b"a", b"b"), MAX_TIMESTAMP_AT, ">q", -1)
-    assert ask_one(gateway.connect(), two).error_code == ErrorCode.INVALID_TIMESTAMP
+    assert ask_one(gateway.connect(), two).error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def left_out(*values: bytes, **more: Any) -> bytes:
+    """A batch without its highest timestamp."""
+    return changed(batch(*values, **more), MAX_TIMESTAMP_AT, ">q", -1)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_batches_keep_their_order_while_some_of_them_are_opened(gateway: Gateway, codec: Codec) -> None:
+    gateway.create()
+    client = gateway.connect()
+    batches = [
+        left_out(*[b"0"] * 60, codec=codec, producer_id=1, producer_epoch=0, base_sequence=0),
+        batch(b"1", producer_id=1, producer_epoch=0, base_sequence=60),
+        batch(b"2", producer_id=1, producer_epoch=0, base_sequence=61),
+        left_out(b"3", codec=codec, producer_id=1, producer_epoch=0, base_sequence=62),
+        batch(b"4", producer_id=1, producer_epoch=0, base_sequence=63),
+    ]
+    for one in batches:
+        client.send(produce(one), 9)
+    rows = [only(produced(client.answer())) for _ in batches]
+    assert [(row.error_code, row.base_offset) for row in rows] == [(0, 0), (0, 60), (0, 61), (0, 62), (0, 63)]
+    fetched = only(only(client.ask(fetch(0), 11).responses).partitions)
+    assert values_of(fetched) == [b"0"] * 60 + [b"1", b"2", b"3", b"4"]
+
+
+def test_a_batch_that_cannot_be_opened_keeps_nobody_waiting(gateway: Gateway) -> None:
+    gateway.create()
+    client = gateway.connect()
+    garbage = batch_of(b"not zstd", count=1, attributes=int(Codec.ZSTD))
+    for one in (changed(garbage, MAX_TIMESTAMP_AT, ">q", -1), GOOD, left_out(b"a", codec=Codec.GZIP)):
+        client.send(produce(one), 9)
+    rows = [only(produced(client.answer())) for _ in range(3)]
+    assert [row.error_code for row in rows] == [ErrorCode.CORRUPT_MESSAGE, 0, 0]
+    assert end_offset(gateway) == 2
+
+
+def test_the_reactor_thread_decompresses_nothing(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway.create()
+    threads: list[str] = []
+
+    def open_batch(*arguments: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return batch_opening.open_batch(*arguments)
+
+    monkeypatch.setattr(partition_module, "open_batch", open_batch)
+    client = gateway.connect()
+    many = [left_out(b"a", codec=Codec.ZSTD), left_out(*[b"a"] * 51), left_out(b"a")]
+    for one in many:
+        assert ask_one(client, one).error_code == 0
+    assert ["long-work" in name for name in threads] == [True, True, False]
+
+
+def test_a_fault_while_opening_is_told_and_ends_nothing(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway.create()
+    client = gateway.connect()
+    with monkeypatch.context() as patch:
+        patch.setattr(partition_module, "open_batch", lambda *_: 1 // 0)
+        row = ask_one(client, left_out(b"a", codec=Codec.ZSTD))
+    assert row.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "a batch for t-0 was not opened" in caplog.text
+    assert ask_one(client, left_out(b"a", codec=Codec.ZSTD)).error_code == 0
+
+
+# --- compression ----------------------------------------------------------------------------------------
+
+
+STORED = {
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+
+
+@pytest.mark.parametrize("name", list(STORED))
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_topic_has_its_own_codec(gateway: Gateway, name: str, codec: Codec) -> None:
+    gateway.create(compression_type=name)
+    client = gateway.connect()
+    values = [b"value" * 100, b"", b"other"]
+    numbered = batch(*values, codec=codec, producer_id=5, producer_epoch=0, base_sequence=0)
+    assert ask_one(client, numbered).error_code == 0
+    assert ask_one(client, left_out(*values, codec=codec)).error_code == 0
+    fetched = only(only(client.ask(fetch(0), 11).responses).partitions)
+    headers = [one.header for one in walk_batches(memoryview(bytes(fetched.records)))]
+    assert [header.codec for header in headers] == [STORED[name]] * 2
+    assert [header.producer_id for header in headers] == [5, -1]
+    assert [header.max_timestamp for header in headers] == [NOW_MS] * 2
+    assert values_of(fetched) == values * 2
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_without_one_batches_are_stored_as_they_come(gateway: Gateway, codec: Codec) -> None:
+    gateway.create(compression_type="producer")
+    client = gateway.connect()
+    sent = batch(b"value" * 100, codec=codec)
+    ask_one(client, sent)
+    fetched = only(only(client.ask(fetch(0), 11).responses).partitions)
+    assert bytes(fetched.records)[21:] == sent[21:]
+
+
+def _instead(settings: dict[str, str], _: Mapping[str, str]) -> Mapping[str, str]:
+    return settings
+
+
+def test_a_topics_codec_can_be_changed(gateway: Gateway) -> None:
+    topic = gateway.create()
+    client = gateway.connect()
+    for name in ("gzip", "producer"):
+        settings = {"compression.type": name}
+        gateway.reactor.result(gateway.broker.topics.change_settings("t", partial(_instead, settings)))
+        ask_one(client, batch(b"value" * 100))
+    found = topic.partitions[0].read_tail(0, 1 << 20, at_least_one=True)
+    assert [decode_header(data).codec for data in found] == [Codec.GZIP, Codec.NONE]
+
+
+def test_what_is_too_large_without_compression_is_refused(gateway: Gateway) -> None:
+    gateway.create(compression_type="uncompressed", max_message_bytes="10000")
+    client = gateway.connect()
+    assert ask_one(client, batch(bytes(9_000), codec=Codec.ZSTD)).error_code == 0
+    row = ask_one(client, batch(bytes(10_000), codec=Codec.ZSTD))
+    assert row.error_code == ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_with_log_append_time_a_bomb_is_not_opened_at_all(gateway: Gateway) -> None:
