@@ -22,6 +22,7 @@ from barbicel.disk import Disk
 from barbicel.errors import BarbicelError, LogClosed
 from barbicel.gateway.broker.appender import Appender
 from barbicel.gateway.broker.catalogue import Catalogue
+from barbicel.gateway.broker.client_notes import ClientNotes
 from barbicel.gateway.broker.consumption import GroupOffsets
 from barbicel.gateway.broker.membership import Coordinator, GroupSettings
 from barbicel.gateway.broker.partition import Appends, Partition
@@ -95,6 +96,7 @@ class Broker:
         self._retention = LoopingCall(self._apply_retention)
         self._producer_expiry = LoopingCall(self._expire_producers)
         self._group_timer: Timer | None = None
+        self.notes = ClientNotes(reactor.seconds)
         self._is_closing = False
 
     @classmethod

@@ -8,6 +8,7 @@ Kafka does not answer at all if a resource is named twice; here that is INVALID_
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
@@ -15,6 +16,7 @@ from barbicel.codecs.kafka.messages import AlterConfigsResponse, Message
 from barbicel.gateway.broker.topic_settings import Change, Operation, alter_settings
 from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.config_resources import Alteration, Resource, alter
+from barbicel.gateway.kafka.refusals import note_refusals
 from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
@@ -25,7 +27,7 @@ ResourceRow = AlterConfigsResponse.AlterConfigsResourceResponse
 def respond(call: Call, request: Message) -> Reply:
     wanted = [_alteration(asked) for asked in request.resources]
     rows = alter(call, wanted, _row, validate_only=request.validate_only)
-    return gather(call, rows, _answer)
+    return gather(call, rows, partial(_answer, call))
 
 
 def _alteration(asked: Any) -> Alteration:
@@ -48,7 +50,8 @@ def _row(resource: Resource, error_code: ErrorCode, message: str | None) -> Mess
     )
 
 
-def _answer(rows: list[Any]) -> Message:
+def _answer(call: Call, rows: list[Any]) -> Message:
+    note_refusals(call, "AlterConfigs", rows)
     return AlterConfigsResponse(throttle_time_ms=0, responses=rows)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -21,7 +22,7 @@ from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.assignments import check_assignment
 from barbicel.gateway.broker.topic_errors import InvalidAssignment, InvalidRequest
 from barbicel.gateway.kafka.api import Api, Call, Reply
-from barbicel.gateway.kafka.refusals import error_code_of, message_of
+from barbicel.gateway.kafka.refusals import error_code_of, message_of, note_refusals
 from barbicel.gateway.kafka.rows import gather, within
 
 __all__ = ["API"]
@@ -35,7 +36,8 @@ def respond(call: Call, request: Message) -> Reply:
     times = Counter(asked.name for asked in request.topics)
     asked_once = {asked.name: asked for asked in request.topics}
     if request.timeout_ms <= 0:
-        return _answer([_result(name, ErrorCode.REQUEST_TIMED_OUT) for name in asked_once])
+        late = (_result(name, ErrorCode.REQUEST_TIMED_OUT) for name in asked_once)
+        return gather(call, late, partial(_answer, call))
     return gather(
         call,
         (
@@ -44,7 +46,7 @@ def respond(call: Call, request: Message) -> Reply:
             else _refused(name, InvalidRequest("the topic is named twice"))
             for name, asked in asked_once.items()
         ),
-        _answer,
+        partial(_answer, call),
     )
 
 
@@ -86,7 +88,8 @@ def _result(name: str, error_code: ErrorCode, message: str | None = None) -> Mes
     return TopicRow(name=name, error_code=error_code, error_message=message)
 
 
-def _answer(rows: list[Any]) -> Message:
+def _answer(call: Call, rows: list[Any]) -> Message:
+    note_refusals(call, "CreatePartitions", rows)
     return CreatePartitionsResponse(throttle_time_ms=0, results=rows)
 
 

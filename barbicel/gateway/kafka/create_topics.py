@@ -16,6 +16,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -37,7 +38,7 @@ from barbicel.gateway.broker.topic_errors import InvalidPartitions, InvalidReque
 from barbicel.gateway.broker.topic_settings import check_settings, describe_settings
 from barbicel.gateway.broker.topics import OpenTopic
 from barbicel.gateway.kafka.api import Api, Call, Reply
-from barbicel.gateway.kafka.refusals import error_code_of, message_of
+from barbicel.gateway.kafka.refusals import error_code_of, message_of, note_refusals
 from barbicel.gateway.kafka.rows import gather, within
 
 __all__ = ["API"]
@@ -58,10 +59,11 @@ def respond(call: Call, request: Message) -> Reply:
     times = Counter(asked.name for asked in request.topics)
     asked_once = {asked.name: asked for asked in request.topics}
     if request.timeout_ms <= 0:
-        return _answer([_problem(name, ErrorCode.REQUEST_TIMED_OUT) for name in asked_once])
+        late = (_problem(name, ErrorCode.REQUEST_TIMED_OUT) for name in asked_once)
+        return gather(call, late, partial(_answer, call))
     if _count_partitions(call, request) > MAX_PARTITIONS:
         refusal = TooManyPartitions(f"more than {MAX_PARTITIONS} partitions in one request")
-        return _answer([_refused(name, refusal) for name in asked_once])
+        return gather(call, (_refused(name, refusal) for name in asked_once), partial(_answer, call))
     return gather(
         call,
         (
@@ -70,7 +72,7 @@ def respond(call: Call, request: Message) -> Reply:
             else _refused(name, InvalidRequest("the topic is named twice"))
             for name, asked in asked_once.items()
         ),
-        _answer,
+        partial(_answer, call),
         _size,
     )
 
@@ -175,7 +177,8 @@ def _problem(name: str, error_code: ErrorCode, message: str | None = None) -> Me
     return TopicRow(name=name, topic_id=None, error_code=error_code, error_message=message, configs=[])
 
 
-def _answer(rows: list[Any]) -> Message:
+def _answer(call: Call, rows: list[Any]) -> Message:
+    note_refusals(call, "CreateTopics", rows)
     return CreateTopicsResponse(throttle_time_ms=0, topics=rows)
 
 

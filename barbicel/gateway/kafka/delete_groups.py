@@ -16,6 +16,7 @@ from barbicel.codecs.kafka.messages import DeleteGroupsResponse, Message
 from barbicel.gateway.broker.consumption import Outcomes
 from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.group_refusals import group_error_code_of, group_refusal
+from barbicel.gateway.kafka.refusals import note_refusals
 from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
@@ -53,6 +54,7 @@ def _error(outcomes: Outcomes) -> ErrorCode:
 
 def _answer(call: Call, rows: list[Any]) -> Message:
     call.broker.watch_groups()
+    note_refusals(call, "DeleteGroups", rows)
     return DeleteGroupsResponse(throttle_time_ms=0, results=rows)
 
 

@@ -21,7 +21,7 @@ from barbicel.codecs.kafka.messages import DeleteRecordsResponse, Message
 from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.partition import Partition
 from barbicel.gateway.kafka.api import Api, Call, Reply
-from barbicel.gateway.kafka.refusals import error_code_of
+from barbicel.gateway.kafka.refusals import error_code_of, note_refusals
 from barbicel.gateway.kafka.rows import OneByOne, gather
 
 __all__ = ["API"]
@@ -61,7 +61,7 @@ def respond(call: Call, request: Message) -> Reply:
         for name, offsets in wanted.items()
         for number, offset in offsets.items()
     )
-    return gather(call, rows, partial(_answer, wanted))
+    return gather(call, rows, partial(_answer, call, wanted))
 
 
 def _trimmed(call: Call, trims: OneByOne, trim: Trim) -> Any:
@@ -102,7 +102,8 @@ def _row(trimmed: Trimmed) -> Message:
     )
 
 
-def _answer(wanted: Mapping[str, Sized], rows: list[Any]) -> Message:
+def _answer(call: Call, wanted: Mapping[str, Sized], rows: list[Any]) -> Message:
+    note_refusals(call, "DeleteRecords", rows)
     trimmed = iter(rows)
     return DeleteRecordsResponse(
         throttle_time_ms=0,

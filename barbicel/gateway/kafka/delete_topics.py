@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -21,7 +22,7 @@ from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import DeleteTopicsResponse, Message
 from barbicel.gateway.broker.topics import OpenTopic
 from barbicel.gateway.kafka.api import Api, Call, Reply
-from barbicel.gateway.kafka.refusals import error_code_of, message_of
+from barbicel.gateway.kafka.refusals import error_code_of, message_of, note_refusals
 from barbicel.gateway.kafka.rows import gather, within
 
 __all__ = ["API"]
@@ -43,12 +44,14 @@ class Asked(NamedTuple):
 def respond(call: Call, request: Message) -> Reply:
     asked = _asked(call, request)
     if request.timeout_ms <= 0:
-        return _answer([_problem(one, ErrorCode.REQUEST_TIMED_OUT) for one in dict.fromkeys(asked)])
+        late = (_problem(one, ErrorCode.REQUEST_TIMED_OUT) for one in dict.fromkeys(asked))
+        return gather(call, late, partial(_answer, call))
     if not call.broker.config.delete_topic_enable:
         code = (
             ErrorCode.TOPIC_DELETION_DISABLED if call.version >= DISABLED_SINCE else ErrorCode.INVALID_REQUEST
         )
-        return _answer([_problem(one, code, "delete.topic.enable is off") for one in dict.fromkeys(asked)])
+        disabled = (_problem(one, code, "delete.topic.enable is off") for one in dict.fromkeys(asked))
+        return gather(call, disabled, partial(_answer, call))
     named_twice = _named_twice(call, asked)
     return gather(
         call,
@@ -58,7 +61,7 @@ def respond(call: Call, request: Message) -> Reply:
             else _row(call, request.timeout_ms, one)
             for one in dict.fromkeys(asked)
         ),
-        _answer,
+        partial(_answer, call),
     )
 
 
@@ -110,7 +113,8 @@ def _problem(one: Asked, error_code: ErrorCode, message: str | None = None) -> M
     return TopicRow(name=one.name, topic_id=one.id, error_code=error_code, error_message=message)
 
 
-def _answer(rows: list[Any]) -> Message:
+def _answer(call: Call, rows: list[Any]) -> Message:
+    note_refusals(call, "DeleteTopics", rows)
     return DeleteTopicsResponse(throttle_time_ms=0, responses=rows)
 
 

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from functools import cache, partial
 from typing import Any, NamedTuple
@@ -104,6 +105,7 @@ def _not_created(call: Call, name: str, failure: Failure) -> Any:
     known = call.broker.topics.by_name(name)
     if isinstance(failure.value, TopicExists) and known is not None:  # somebody was faster
         return _row(call.broker.node_id, known)
+    call.broker.notes.tell(call.peer, f"topic {name} was not created: {failure.value}", logging.WARNING)
     return _problem(error_code_of(failure.value), name)
 
 

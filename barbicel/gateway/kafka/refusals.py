@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.record_batch import BadBatch
@@ -30,8 +31,9 @@ from barbicel.gateway.broker.topic_errors import (
     TopicExists,
     UnknownTopic,
 )
+from barbicel.gateway.kafka.api import Call
 
-__all__ = ["error_code_of", "message_of"]
+__all__ = ["error_code_of", "message_of", "note_refusals"]
 
 # An error may repeat what a client sent, and a text has no more than 32,767 bytes in old versions.
 MAX_MESSAGE_CHARS = 1000
@@ -61,6 +63,11 @@ _CODES: Mapping[type[BaseException], ErrorCode] = {
     RecordTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
 }
 
+# No fault of the client's.
+_OURS = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+# How rows call what they are about.
+_NAMES = ("name", "resource_name", "group_id", "topic_id", "partition_index")
+
 
 def error_code_of(error: BaseException | None) -> ErrorCode:
     """UNKNOWN_SERVER_ERROR for what is not in the table, which is a fault of ours and is logged."""
@@ -71,6 +78,22 @@ def error_code_of(error: BaseException | None) -> ErrorCode:
             return _CODES[kind]
     _log.error("answering UNKNOWN_SERVER_ERROR: %s", error, exc_info=error)
     return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def note_refusals(call: Call, api_name: str, rows: Iterable[Any]) -> None:
+    """One line for all rows of an answer that have an error; what is ours to mend is a warning."""
+    refused = [row for row in rows if row.error_code]
+    if not refused:
+        return
+    reasons = {ErrorCode(row.error_code): row for row in reversed(refused)}
+    code = next((code for code in _OURS if code in reasons), ErrorCode(refused[0].error_code))
+    row = reasons[code]
+    name = next((getattr(row, field) for field in _NAMES if getattr(row, field, None) is not None), "")
+    why = getattr(row, "error_message", None) or code.name
+    text = f"{api_name} refused for {str(name)[:100]!r}: {why}"
+    if len(refused) > 1:
+        text = f"{text[:200]}, and {len(refused) - 1} more"
+    call.broker.notes.tell(call.peer, text, logging.WARNING if code in _OURS else logging.INFO)
 
 
 def message_of(error: BaseException | None) -> str:

@@ -1,0 +1,49 @@
+"""Lines about clients: not more, and not longer, than somebody reads."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from twisted.internet.task import Clock
+
+from barbicel.gateway.broker.client_notes import INTERVAL_S, MAX_CHARS, MAX_CLIENTS, ClientNotes
+
+PEER = ("10.0.0.1", 40_000)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def notes(clock: Clock, caplog: pytest.LogCaptureFixture) -> ClientNotes:
+    caplog.set_level(logging.INFO)
+    return ClientNotes(clock.seconds)
+
+
+def test_of_each_client_there_is_a_line_in_some_seconds(
+    notes: ClientNotes, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(100):
+        notes.tell(PEER, "refused")
+    notes.tell(("10.0.0.2", 1), "refused too")
+    clock.advance(INTERVAL_S)
+    notes.tell(PEER, "again", logging.WARNING)
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
+        (logging.INFO, "10.0.0.1:40000, refused"),
+        (logging.INFO, "10.0.0.2:1, refused too"),
+        (logging.WARNING, "10.0.0.1:40000, again (99 lines like this were left out)"),
+    ]
+
+
+def test_a_line_is_short(notes: ClientNotes, caplog: pytest.LogCaptureFixture) -> None:
+    notes.tell(PEER, "x" * 32_000)
+    assert len(caplog.records[0].getMessage()) < MAX_CHARS + 50
+
+
+def test_clients_that_come_and_go_are_forgotten(notes: ClientNotes) -> None:
+    for port in range(3 * MAX_CLIENTS):
+        notes.tell(("10.0.0.1", port), "refused")
+    assert len(notes._told) == MAX_CLIENTS
