@@ -130,14 +130,25 @@ class GroupStore(Closing):
 
     def delete(self, key: GroupKey) -> None:
         """Forget the group: on return it is gone, durably. A crash leaves it as it was, or empty."""
+        for error in self.delete_all([key]).values():
+            raise error
+
+    def delete_all(self, keys: Sequence[GroupKey]) -> dict[GroupKey, BarbicelError]:
+        """Forget them all, with the syncs of one; returns those for which that failed. Others wait for it."""
         with self._mutex:
-            group = self._groups.settled(key)
-            self._owner.check()
-            if group is not None:
-                self._groups.drop(group)
-            delete_files(self._disk, self._layout.files(key), self._clock())
-            self._groups.failed.discard(key)
-            self._groups.hints.set(key, NO_DEADLINE_MS)
+            files = {}
+            for key in keys:
+                group = self._groups.settled(key)
+                self._owner.check()
+                if group is not None:
+                    self._groups.drop(group)
+                files[self._layout.files(key)] = key
+            failed = delete_files(self._disk, list(files), self._clock())
+            for one, key in files.items():
+                if one not in failed:
+                    self._groups.failed.discard(key)
+                    self._groups.hints.set(key, NO_DEADLINE_MS)
+            return {files[one]: error for one, error in failed.items()}
 
     def clamp(
         self, topic: str, partition: int, end_offset: int, groups: Iterable[str] | None = None

@@ -217,6 +217,47 @@ class TestDelete:
             assert plan.damage is not None or view_of(plan.state()) in (view_of(before.state()), EMPTY)
         assert list(store.groups()) == []
 
+    def test_of_many_is_as_safe_and_shares_the_syncs(self) -> None:
+        disk = filled(HISTORY[:5], HISTORY[5:], compact_after=0)
+        with open_store(disk) as store:
+            for number in range(5):
+                store.record(key_number(number), [Ack(0)])
+        store = open_store(disk)
+        keys = [KEY, *map(key_number, range(5))]
+        calls = Calls(disk)
+        assert store.delete_all(keys) == {}
+        syncs = [name for name in calls.take("fsync") if name == ROOT.rpartition("/")[2]]
+        assert list(store.groups()) == []
+        assert set(after_power_cut(disk).files()) <= {f"{ROOT}/LOCK"}
+        assert len(syncs) == 5  # one of them for the delta that says Reset
+
+    def test_of_many_is_interrupted_as_each_alone_would_be(self) -> None:
+        disk = filled(HISTORY[:5], HISTORY[5:], compact_after=0)
+        with open_store(disk) as store:
+            store.record(OTHER, [Ack(0)])
+        store = open_store(disk)
+        for _, left in crash_states(disk, lambda: store.delete_all([KEY, OTHER])):
+            assert view_on(left, KEY) in (applied(HISTORY), EMPTY)
+            assert view_on(left, OTHER) in (applied([Ack(0)]), EMPTY)
+
+    def test_of_many_tells_which_are_left(self) -> None:
+        disk = filled(HISTORY[:5], HISTORY[5:], compact_after=0)
+        with open_store(disk) as store:
+            store.record(OTHER, [Ack(0)])
+        store = open_store(disk)
+        disk.fail("unlink", errno.EIO, path_contains="_other")
+        (failed,) = store.delete_all([KEY, OTHER]).items()
+        assert failed[0] == OTHER
+        assert isinstance(failed[1], DiskError)
+        assert list(store.groups()) == [OTHER]
+        assert store.delete_all([OTHER]) == {}
+
+    def test_of_many_fails_for_all_without_its_sync(self) -> None:
+        disk = filled(HISTORY)
+        store = open_store(disk)
+        disk.fail("fsync", errno.EIO)
+        assert set(store.delete_all([KEY, OTHER])) == {KEY, OTHER}
+
     def test_that_fails_forgets_no_deadline(self) -> None:
         disk = filled(HISTORY)
         store = open_store(disk)

@@ -35,8 +35,9 @@ __all__ = ["Committed", "Errors", "GroupOffsets", "Outcomes", "Place", "Position
 
 _log = logging.getLogger(__name__)
 
-# Each waits for the disk a few times.
-DELETED_IN_A_TURN = 10
+# Positions that share the syncs of their deletion, and of a topic those that go in one turn.
+DELETED_AT_ONCE = 100
+DELETED_IN_A_TURN = 50
 
 # (topic, partition)
 Place: TypeAlias = tuple[str, int]
@@ -127,8 +128,7 @@ class GroupOffsets:
         errors: list[BarbicelError] = []
         for first in range(0, len(positions), DELETED_IN_A_TURN):
             few = positions[first : first + DELETED_IN_A_TURN]
-            for outcomes in self._wait_for(partial(self._delete_all, few)):
-                errors += [error for error in outcomes.values() if error is not None]
+            errors += self._wait_for(partial(self._delete, few)).values()
         for error in errors:
             raise error
 
@@ -138,17 +138,14 @@ class GroupOffsets:
         self._put(_Job(run, _as_it_is, done))
         return done.result()
 
-    def _positions_in(self, topic: str) -> list[tuple[str, Place]]:
+    def _positions_in(self, topic: str) -> list[GroupKey]:
         with self._places_lock:
             return sorted(
-                (group, place)
+                GroupKey(*place, group)
                 for place, groups in self._groups_of.items()
                 if place[0] == topic
                 for group in groups
             )
-
-    def _delete_all(self, positions: Sequence[tuple[str, Place]]) -> list[Outcomes]:
-        return [self._delete(group, [place]) for group, place in positions]
 
     # --- for protocols ------------------------------------------------------------------------------
 
@@ -184,7 +181,9 @@ class GroupOffsets:
 
         def run() -> Outcomes:
             known = self.places(group)
-            return self._delete(group, known if places is None else sorted(set(places).intersection(known)))
+            wanted = known if places is None else sorted(set(places).intersection(known))
+            errors = self._delete([GroupKey(*place, group) for place in wanted])
+            return {place: errors.get(GroupKey(*place, group)) for place in wanted}
 
         return self._change(group, run)
 
@@ -248,17 +247,15 @@ class GroupOffsets:
             self._told.add(str(error))
             _log.error("%s; its consumers wait until it is mended: see 'barbicel group repair'", error)
 
-    def _delete(self, group: str, places: Iterable[Place]) -> Outcomes:
-        outcomes: Outcomes = {}
-        for place in places:
-            try:
-                self.store.delete(GroupKey(*place, group))
-            except BarbicelError as error:
-                outcomes[place] = error
-                continue
-            outcomes[place] = None
-            self.forget(group, place)
-        return outcomes
+    def _delete(self, keys: Sequence[GroupKey]) -> Errors:
+        """Forget them, durably, but for those that are returned."""
+        errors: Errors = {}
+        for first in range(0, len(keys), DELETED_AT_ONCE):
+            errors |= self.store.delete_all(keys[first : first + DELETED_AT_ONCE])
+        for key in keys:
+            if key not in errors:
+                self.forget(key.group, key[:2])
+        return errors
 
     def remember(self, group: str, place: Place) -> None:
         with self._places_lock:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 from typing import Any, cast
@@ -247,23 +247,23 @@ def test_others_commit_while_a_topic_of_many_groups_is_deleted(
 ) -> None:
     for number in range(3 * DELETED_IN_A_TURN):
         bench.commit(f"g{number}", at("t", 0, 1))
-    delete, deleted = bench.offsets.store.delete, 0
+    delete, deleted = bench.offsets.store.delete_all, 0
     commits: list[Deferred[Any]] = []
     deleted_before_it: list[int] = []
 
-    def delete_one(key: GroupKey) -> None:
+    def delete_some(keys: Sequence[GroupKey]) -> Any:
         nonlocal deleted
         if not deleted:
             commits.append(bench.offsets.commit("other", [at("u", 0, 7)]))
-        deleted += 1
-        delete(key)
+        deleted += len(keys)
+        return delete(keys)
 
     def record(key: GroupKey, events: Any) -> Any:
         deleted_before_it.append(deleted)
         return original_record(key, events)
 
     original_record = bench.offsets.store.record
-    monkeypatch.setattr(bench.offsets.store, "delete", delete_one)
+    monkeypatch.setattr(bench.offsets.store, "delete_all", delete_some)
     monkeypatch.setattr(bench.offsets.store, "record", record)
     bench.offsets.topic_deleted("t")
     assert bench.turns.wait(commits[0]) == {("u", 0): None}
