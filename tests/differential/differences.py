@@ -212,6 +212,13 @@ DIFFERENCES: Sequence[Justified] = (
     ),
     Justified(
         "DescribeGroups",
+        "a group that is named twice is described once",
+        "A description is long and a name is short. Clients look it up by the name.",
+        r"groups\[\d+\]",
+        ours=ABSENT,
+    ),
+    Justified(
+        "DescribeGroups",
         "a group that all have left is Dead (GROUP_ID_NOT_FOUND from version 6 on)",
         _FORGOTTEN,
         r"groups\[0\]\.(group_state|protocol_type|error_code)",
