@@ -96,7 +96,7 @@ class Broker:
         self._retention = LoopingCall(self._apply_retention)
         self._producer_expiry = LoopingCall(self._expire_producers)
         self._group_timer: Timer | None = None
-        self.notes = ClientNotes(reactor.seconds)
+        self.notes = ClientNotes(steady_clock)
         self._is_closing = False
 
     @classmethod

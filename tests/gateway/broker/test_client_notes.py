@@ -5,31 +5,31 @@ from __future__ import annotations
 import logging
 
 import pytest
-from twisted.internet.task import Clock
 
-from barbicel.gateway.broker.client_notes import INTERVAL_S, MAX_CHARS, MAX_CLIENTS, ClientNotes
+from barbicel.gateway.broker.client_notes import INTERVAL_MS, MAX_CHARS, MAX_CLIENTS, ClientNotes
+from tests.keratin.builders import ManualClock
 
 PEER = ("10.0.0.1", 40_000)
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> ManualClock:
+    return ManualClock(0)
 
 
 @pytest.fixture
-def notes(clock: Clock, caplog: pytest.LogCaptureFixture) -> ClientNotes:
+def notes(clock: ManualClock, caplog: pytest.LogCaptureFixture) -> ClientNotes:
     caplog.set_level(logging.INFO)
-    return ClientNotes(clock.seconds)
+    return ClientNotes(clock)
 
 
 def test_of_each_client_there_is_a_line_in_some_seconds(
-    notes: ClientNotes, clock: Clock, caplog: pytest.LogCaptureFixture
+    notes: ClientNotes, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(100):
         notes.tell(PEER, "refused")
     notes.tell(("10.0.0.2", 1), "refused too")
-    clock.advance(INTERVAL_S)
+    clock.now_ms += INTERVAL_MS
     notes.tell(PEER, "again", logging.WARNING)
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
         (logging.INFO, "10.0.0.1:40000, refused"),
