@@ -259,6 +259,13 @@ DIFFERENCES: Sequence[Justified] = (
     ),
     Justified(
         "CreateTopics",
+        "kestrel.queue is among a topic's settings",
+        "It says that a topic is a Kestrel queue, and Kafka has none.",
+        r".*\.configs\.kestrel\.queue.*",
+        kafka=ABSENT,
+    ),
+    Justified(
+        "CreateTopics",
         "no settings of remote storage and of throttled replication",
         "There is neither.",
         r".*\.configs\.(remote|local|leader\.replication|follower\.replication)\..*",
@@ -295,6 +302,13 @@ DIFFERENCES: Sequence[Justified] = (
         _FAULT,
         r"topics\[\d\]\.(error_code|name|topic_authorized_operations)",
         "topic partitions / bad",
+    ),
+    Justified(
+        "DescribeConfigs",
+        "kestrel.queue is among a topic's settings",
+        "It says that a topic is a Kestrel queue, and Kafka has none.",
+        r".*\.configs\.kestrel\.queue.*",
+        kafka=ABSENT,
     ),
     Justified(
         "DescribeConfigs",
