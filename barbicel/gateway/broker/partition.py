@@ -302,8 +302,18 @@ class Partition:
         """Or else it has to come from the disk."""
         return self.tail.start_offset <= offset <= self.tail.end_offset
 
+    def available_bytes(self, offset: int, max_bytes: int) -> int:
+        """What a fetch would find in the tail, where the offset must be; soon told, however much it is."""
+        return self.tail.available_bytes(offset, max_bytes)
+
     def read_tail(self, offset: int, max_bytes: int, *, at_least_one: bool) -> list[memoryview]:
-        """Whole batches from the offset on, which must be in the tail."""
+        """Whole batches from the offset on, which must be in the tail, one by one."""
+        found = self.tail.read_batches(offset, max_bytes, at_least_one=at_least_one)
+        assert found is not None
+        return found
+
+    def read_tail_pieces(self, offset: int, max_bytes: int, *, at_least_one: bool) -> list[memoryview]:
+        """The same, in as few pieces as they lie in memory."""
         found = self.tail.read(offset, max_bytes, at_least_one=at_least_one)
         assert found is not None
         return found

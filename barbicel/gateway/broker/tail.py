@@ -1,20 +1,27 @@
 """The newest batches of each partition, in memory: a consumer that keeps up never waits for the disk.
 
-Bounded for one partition and for all together; what does not fit is read from the log. Reactor thread only.
+Bounded for one partition and for all together, in bytes of memory; what does not fit is read from the log.
+Reactor thread only.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
+from collections.abc import Iterator
+from operator import attrgetter
+
+from barbicel.gateway.broker.tail_block import TailBlock
 
 __all__ = ["Tail", "TailBudget"]
 
-# The list of batches is cut anew when so many at its front were dropped.
+# The list of blocks is cut anew when so many at its front were dropped.
 COMPACT_AFTER = 1024
-# A batch is a part of the request that it came in. The whole request stays in memory for as long as the
-# batch does, so one that is less than half of it is copied.
-WHOLE_IN_PARTS = 2
+# Batches up to this size share a buffer, which has up to so many bytes.
+SMALL_BYTES = 4 << 10
+BLOCK_BYTES = 32 << 10
+# Blocks are dropped whole. A tail is to hold something all the same, however little it may.
+MIN_BLOCKS = 8
 
 
 class TailBudget:
@@ -51,9 +58,11 @@ class Tail:
     def __init__(self, budget: TailBudget, max_bytes: int, end_offset: int) -> None:
         self._budget = budget
         self._max_bytes = max_bytes
-        self._ends: list[int] = []
-        self._batches: list[memoryview] = []
+        self._blocks: list[TailBlock] = []
         self._first = 0
+        # Where the next batch will be, in bytes since this was empty.
+        self._end_position = 0
+        # What it takes in memory, which is more than the batches have.
         self.held_bytes = 0
         self.start_offset = self.end_offset = end_offset
 
@@ -64,51 +73,104 @@ class Tail:
         if len(batch) > self._max_bytes:
             self.clear(end_offset)
             return
-        self._ends.append(end_offset)
-        self._batches.append(_alone(batch))
+        self._put(end_offset, batch)
         self.end_offset = end_offset
-        self.held_bytes += len(batch)
+        self._end_position += len(batch)
         while self.held_bytes > self._max_bytes:
             self.drop_oldest()
         self._budget.note(self, self.held_bytes - before)
 
+    def _put(self, end_offset: int, batch: memoryview) -> None:
+        if len(batch) > SMALL_BYTES:
+            block, cost_bytes = TailBlock.of_one(end_offset, batch, self._end_position), 0
+        else:
+            block = self._block_for(len(batch))
+            cost_bytes = block.cost_bytes if len(block) else 0
+            block.add(end_offset, batch)
+        if not cost_bytes:
+            self._blocks.append(block)
+        self.held_bytes += block.cost_bytes - cost_bytes
+
+    def _block_for(self, size: int) -> TailBlock:
+        """The last one, or one that is not in the list yet."""
+        if self._blocks and self._blocks[-1].room_bytes >= size:
+            return self._blocks[-1]
+        # No larger than what is here already: most partitions of many hold little.
+        wanted = min(BLOCK_BYTES, self.held_bytes, self._max_bytes // MIN_BLOCKS)
+        return TailBlock.empty(max(size, wanted), self._end_position)
+
     def read(self, offset: int, max_bytes: int, *, at_least_one: bool) -> list[memoryview] | None:
-        """The batches from the one that has the offset on, as many as fit; None if it is not here."""
-        if not self.start_offset <= offset <= self.end_offset:
+        """The batches from the one that has the offset on, as many as fit; None if it is not here.
+
+        Those that lie one behind the other are one piece.
+        """
+        if not self._has(offset):
             return None
-        number = bisect_right(self._ends, offset, self._first)
-        found: list[memoryview] = []
-        left = max_bytes
-        while number < len(self._batches):
-            batch = self._batches[number]
-            left -= len(batch)
-            if left < 0 and (found or not at_least_one):
-                break
-            found.append(batch)
-            number += 1
-        return found
+        return [block.view(*span) for block, *span in self._spans(offset, max_bytes, at_least_one)]
+
+    def read_batches(self, offset: int, max_bytes: int, *, at_least_one: bool) -> list[memoryview] | None:
+        """The same, each batch for itself."""
+        if not self._has(offset):
+            return None
+        return [
+            block.view(number, number + 1)
+            for block, first, end in self._spans(offset, max_bytes, at_least_one)
+            for number in range(first, end)
+        ]
+
+    def available_bytes(self, offset: int, max_bytes: int) -> int:
+        """What is here from the offset on, up to a limit; or the first batch, if that is larger.
+
+        It takes no longer the more there is: fetches that wait ask at each append.
+        """
+        place = self._place(offset)
+        if place == len(self._blocks):
+            return 0
+        block = self._blocks[place]
+        first = block.number_of(offset)
+        start = block.position_of(first)
+        first_bytes = block.position_of(first + 1) - start
+        return min(self._end_position - block.base_position - start, max(max_bytes, first_bytes))
+
+    def _has(self, offset: int) -> bool:
+        return self.start_offset <= offset <= self.end_offset
+
+    def _place(self, offset: int) -> int:
+        return bisect_right(self._blocks, offset, self._first, key=_end_offset)
+
+    def _spans(self, offset: int, max_bytes: int, at_least_one: bool) -> Iterator[tuple[TailBlock, int, int]]:
+        """Of each block the first batch and the end."""
+        left_bytes = max_bytes
+        for place in range(self._place(offset), len(self._blocks)):
+            block = self._blocks[place]
+            first = block.number_of(offset)
+            end = max(block.fitting(first, left_bytes), first + at_least_one)
+            if end == first:
+                return
+            yield block, first, end
+            if end < len(block):
+                return
+            left_bytes -= block.size_bytes - block.position_of(first)
+            at_least_one = False
 
     def drop_oldest(self) -> int:
         """How many bytes that gave back."""
-        size = len(self._batches[self._first])
-        self.start_offset = self._ends[self._first]
-        self._batches[self._first] = memoryview(b"")
+        block = self._blocks[self._first]
+        self._blocks[self._first] = _DROPPED
+        self.start_offset = block.end_offset
         self._first += 1
-        self.held_bytes -= size
-        if self._first >= COMPACT_AFTER or self._first == len(self._ends):
-            del self._ends[: self._first], self._batches[: self._first]
+        self.held_bytes -= block.cost_bytes
+        if self._first >= COMPACT_AFTER or self._first == len(self._blocks):
+            del self._blocks[: self._first]
             self._first = 0
-        return size
+        return block.cost_bytes
 
     def clear(self, offset: int) -> None:
         """Hold nothing, and go on at the offset."""
         self._budget.forget(self)
-        self._ends, self._batches, self._first, self.held_bytes = [], [], 0, 0
+        self._blocks, self._first, self._end_position, self.held_bytes = [], 0, 0, 0
         self.start_offset = self.end_offset = offset
 
 
-def _alone(batch: memoryview) -> memoryview:
-    whole = batch.obj
-    if isinstance(whole, bytes | bytearray) and len(whole) > WHOLE_IN_PARTS * len(batch):
-        return memoryview(bytes(batch))
-    return batch
+_DROPPED = TailBlock.empty(0, 0)
+_end_offset = attrgetter("end_offset")

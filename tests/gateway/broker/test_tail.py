@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from barbicel.gateway.broker.tail import COMPACT_AFTER, Tail, TailBudget
+from barbicel.gateway.broker.tail import BLOCK_BYTES, COMPACT_AFTER, SMALL_BYTES, Tail, TailBudget
+from barbicel.gateway.broker.tail_block import OWN_BATCH_BYTES, OWN_BYTES
 
-PARTITION_BYTES = 100
-ALL_BYTES = 150
+PARTITION_BYTES = 20_000
+ALL_BYTES = 30_000
+# What a tail needs to hold one batch of 100 bytes.
+ONE_BYTES = 100 + OWN_BYTES + OWN_BATCH_BYTES
 
 
 def view(size: int, fill: int = 1) -> memoryview:
     return memoryview(bytes([fill]) * size)
+
+
+limits = st.integers(-1, 500) | st.integers(0, 2 * PARTITION_BYTES)
+sizes = st.integers(1, 120) | st.sampled_from([SMALL_BYTES, SMALL_BYTES + 1, 9000, PARTITION_BYTES + 1])
 
 
 class Tails(RuleBasedStateMachine):
@@ -26,7 +36,7 @@ class Tails(RuleBasedStateMachine):
         self.model: list[list[tuple[int, int, bytes]]] = [[], [], []]
         self.ends = [0, 0, 0]
 
-    @rule(number=st.integers(0, 2), span=st.integers(1, 3), size=st.integers(1, 120), gap=st.booleans())
+    @rule(number=st.integers(0, 2), span=st.integers(1, 3), size=sizes, gap=st.booleans())
     def append(self, number: int, span: int, size: int, gap: bool) -> None:
         base = self.ends[number] + gap
         end = base + span
@@ -38,12 +48,17 @@ class Tails(RuleBasedStateMachine):
     def clear(self, number: int) -> None:
         self.tails[number].clear(self.ends[number])
 
-    @rule(number=st.integers(0, 2), back=st.integers(-1, 12), limit=st.integers(-1, 200), one=st.booleans())
+    @rule(number=st.integers(0, 2), back=st.integers(-1, 12), limit=limits, one=st.booleans())
     def read(self, number: int, back: int, limit: int, one: bool) -> None:
         offset = self.ends[number] - back
-        found = self.tails[number].read(offset, limit, at_least_one=one)
+        tail = self.tails[number]
+        found = tail.read_batches(offset, limit, at_least_one=one)
+        pieces = tail.read(offset, limit, at_least_one=one)
         if found is None:
+            assert pieces is None
             return
+        assert pieces is not None
+        assert b"".join(pieces) == b"".join(found)
         wanted = [data for _, end, data in self.model[number] if end > offset]
         got = [bytes(one) for one in found]
         assert got == wanted[: len(got)]
@@ -52,6 +67,9 @@ class Tails(RuleBasedStateMachine):
             fits = sum(map(len, wanted[: len(got) + 1])) <= limit
             assert not fits
             assert got or not one
+        first_bytes = len(wanted[0]) if wanted else 0
+        everything = sum(map(len, wanted))
+        assert tail.available_bytes(offset, limit) == min(everything, max(limit, first_bytes))
 
     @invariant()
     def bounds_hold_and_the_sum_is_right(self) -> None:
@@ -61,14 +79,16 @@ class Tails(RuleBasedStateMachine):
             assert tail.end_offset == end
             held = tail.read(tail.start_offset, 1 << 30, at_least_one=False)
             assert held is not None
-            assert sum(map(len, held)) == tail.held_bytes
+            assert sum(map(len, held)) <= tail.held_bytes
+            assert bool(tail.held_bytes) == (tail.start_offset < tail.end_offset)
+            assert tail.held_bytes == sum(block.cost_bytes for block in tail._blocks[tail._first :])
 
 
 TestTails = Tails.TestCase
 
 
 def test_an_offset_inside_of_a_batch_leads_to_the_whole_batch() -> None:
-    tail = Tail(TailBudget(1000), 1000, 10)
+    tail = Tail(TailBudget(10_000), 10_000, 10)
     tail.append(10, 15, view(10, 1))
     tail.append(15, 16, view(10, 2))
     for offset, first in ((10, 1), (14, 1), (15, 2)):
@@ -81,36 +101,82 @@ def test_an_offset_inside_of_a_batch_leads_to_the_whole_batch() -> None:
 
 
 def test_the_tail_that_was_silent_for_longest_gives_way() -> None:
-    budget = TailBudget(100)
-    first, second = Tail(budget, 100, 0), Tail(budget, 100, 0)
-    first.append(0, 1, view(60))
-    second.append(0, 1, view(60))
-    assert (first.held_bytes, second.held_bytes) == (0, 60)
+    budget = TailBudget(2 * ONE_BYTES - 1)
+    first, second = Tail(budget, 10_000, 0), Tail(budget, 10_000, 0)
+    first.append(0, 1, view(100))
+    second.append(0, 1, view(100))
+    assert (first.held_bytes, second.held_bytes) == (0, ONE_BYTES)
 
 
 def test_a_tail_that_holds_nothing_is_no_victim() -> None:
     """A batch larger than its partition's share leaves an empty tail in the budget's order."""
-    budget = TailBudget(100)
-    empty, full = Tail(budget, 10, 0), Tail(budget, 100, 0)
+    budget = TailBudget(10_000)
+    empty, full = Tail(budget, 10, 0), Tail(budget, 10_000, 0)
     empty.append(0, 1, view(50))
-    full.append(0, 1, view(90))
-    full.append(1, 2, view(90))
-    assert full.read(1, 1000, at_least_one=True) == [view(90)]
-    assert budget.used_bytes == 90
+    full.append(0, 1, view(9000))
+    full.append(1, 2, view(9000))
+    assert full.read(1, 10_000, at_least_one=True) == [view(9000)]
+    assert budget.used_bytes == full.held_bytes > 9000
 
 
 def test_many_drops_leave_no_list_behind() -> None:
-    tail = Tail(TailBudget(10), 10, 0)
+    tail = Tail(TailBudget(10_000), 10_000, 0)
     for number in range(3 * COMPACT_AFTER):
-        tail.append(number, number + 1, view(10))
-    assert len(tail._batches) <= COMPACT_AFTER + 1
+        tail.append(number, number + 1, view(SMALL_BYTES + 1))
+    assert len(tail._blocks) <= COMPACT_AFTER + 2
 
 
-@given(st.integers(1, 50), st.integers(0, 200))
+@pytest.mark.parametrize("size", [68, 1000, SMALL_BYTES, SMALL_BYTES + 1])
+def test_what_is_held_is_what_it_takes_in_memory(size: int) -> None:
+    """However small the batches are, each of which came in a request of its own."""
+    tail = Tail(TailBudget(2 << 20), 2 << 20, 0)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for number in range((2 << 20) // size):
+            tail.append(number, number + 1, memoryview(bytearray(size)))
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert taken < 1.1 * tail.held_bytes <= 1.1 * (2 << 20)
+    # Most of it is for batches all the same.
+    assert tail.available_bytes(tail.start_offset, 2 << 20) > 0.7 * tail.held_bytes
+
+
+def test_a_tail_of_one_small_batch_takes_little() -> None:
+    """There may be thousands of partitions."""
+    tail = Tail(TailBudget(1 << 20), 1 << 20, 0)
+    tail.append(0, 1, view(100))
+    assert tail.held_bytes == ONE_BYTES
+
+
+def test_what_was_read_stays_as_it_is_while_more_is_appended() -> None:
+    tail = Tail(TailBudget(1 << 20), 1 << 20, 0)
+    tail.append(0, 1, view(100, 1))
+    tail.append(1, 2, view(100, 2))
+    (*_, last) = tail.read(0, 1 << 20, at_least_one=True) or []
+    before = bytes(last)
+    for number in range(2, 1000):
+        tail.append(number, number + 1, view(100, 3))
+    assert last == before
+
+
+def test_small_batches_are_read_in_few_pieces() -> None:
+    tail = Tail(TailBudget(4 << 20), 4 << 20, 0)
+    for number in range(10_000):
+        tail.append(number, number + 1, view(100))
+    found = tail.read(0, 4 << 20, at_least_one=True) or []
+    assert sum(map(len, found)) == 1_000_000
+    assert len(found) < 2 * 1_000_000 / BLOCK_BYTES
+    assert len(tail.read_batches(0, 4 << 20, at_least_one=True) or []) == 10_000
+
+
+@given(st.integers(SMALL_BYTES + 1, SMALL_BYTES + 50), st.integers(0, 20_000))
 def test_a_small_part_of_a_request_does_not_keep_the_request(size: int, rest: int) -> None:
     request = bytearray(size + rest)
-    tail = Tail(TailBudget(1000), 1000, 0)
+    tail = Tail(TailBudget(1 << 20), 1 << 20, 0)
     tail.append(0, 1, memoryview(request)[:size])
-    (held,) = tail.read(0, 1000, at_least_one=True) or [memoryview(b"")]
+    (held,) = tail.read(0, 1 << 20, at_least_one=True) or [memoryview(b"")]
     assert isinstance(held.obj, bytes | bytearray)
     assert len(held.obj) <= 2 * size
+    assert tail.held_bytes >= len(held.obj)

@@ -1,0 +1,98 @@
+"""A part of a tail: whole batches, one behind the other, in one buffer.
+
+A batch of a few bytes on its own costs several times its size in objects, so small ones share a buffer. That
+has its length from the start: what was handed out of it stays as it is while more is added behind.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+
+__all__ = ["TailBlock"]
+
+# What a block costs besides its buffer, and each batch in it.
+OWN_BYTES = 720
+OWN_BATCH_BYTES = 20
+# A batch is a part of the request that it came in. The whole request stays in memory for as long as the
+# batch does, so one that is less than half of it is copied.
+WHOLE_IN_PARTS = 2
+
+
+class TailBlock:
+    """`base_position` is where it begins, in bytes since the tail was empty."""
+
+    __slots__ = ("_buffer_bytes", "_data", "_end_offsets", "_end_positions", "base_position")
+
+    def __init__(self, data: memoryview, buffer_bytes: int, base_position: int) -> None:
+        self._data = data
+        self._buffer_bytes = buffer_bytes
+        self.base_position = base_position
+        # Of each batch, the latter within this block.
+        self._end_offsets = array("q")
+        self._end_positions = array("q")
+
+    @classmethod
+    def empty(cls, capacity: int, base_position: int) -> TailBlock:
+        return cls(memoryview(bytearray(capacity)), capacity, base_position)
+
+    @classmethod
+    def of_one(cls, end_offset: int, batch: memoryview, base_position: int) -> TailBlock:
+        """A batch as it is: it may be large, and is not copied."""
+        data, buffer_bytes = _alone(batch)
+        block = cls(data, buffer_bytes, base_position)
+        block._end_offsets.append(end_offset)
+        block._end_positions.append(len(batch))
+        return block
+
+    def add(self, end_offset: int, batch: memoryview) -> None:
+        """There must be room for it."""
+        start = self.size_bytes
+        self._data[start : start + len(batch)] = batch
+        self._end_offsets.append(end_offset)
+        self._end_positions.append(start + len(batch))
+
+    def __len__(self) -> int:
+        return len(self._end_offsets)
+
+    @property
+    def size_bytes(self) -> int:
+        return self._end_positions[-1] if self._end_positions else 0
+
+    @property
+    def room_bytes(self) -> int:
+        return len(self._data) - self.size_bytes
+
+    @property
+    def cost_bytes(self) -> int:
+        """What it takes in memory."""
+        return OWN_BYTES + self._buffer_bytes + OWN_BATCH_BYTES * len(self)
+
+    @property
+    def end_offset(self) -> int:
+        return self._end_offsets[-1]
+
+    def number_of(self, offset: int) -> int:
+        """The first batch that ends behind the offset."""
+        return bisect_right(self._end_offsets, offset)
+
+    def position_of(self, number: int) -> int:
+        return self._end_positions[number - 1] if number else 0
+
+    def fitting(self, first: int, max_bytes: int) -> int:
+        """The end of the batches from the first on that fit together; the first itself if none does."""
+        return bisect_right(self._end_positions, self.position_of(first) + max_bytes, first)
+
+    def view(self, first: int, end: int) -> memoryview:
+        """These batches, in one piece."""
+        return self._data[self.position_of(first) : self.position_of(end)]
+
+
+def _alone(batch: memoryview) -> tuple[memoryview, int]:
+    """The batch, and how large the buffer is that it keeps in memory."""
+    whole = batch.obj
+    if isinstance(whole, bytes | bytearray):
+        if len(whole) > WHOLE_IN_PARTS * len(batch):
+            return memoryview(bytes(batch)), len(batch)
+        return batch, len(whole)
+    return batch, len(batch)
