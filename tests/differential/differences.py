@@ -185,9 +185,6 @@ DIFFERENCES: Sequence[Justified] = (
         "fetch as a replica / .*",
     ),
     Justified(
-        "Fetch", "rows for what is named twice", _EACH, "responses.*", "fetch what is named twice / .*"
-    ),
-    Justified(
         "ListOffsets",
         "an unknown isolation level is as the known ones",
         "There are no transactions that it could tell apart.",

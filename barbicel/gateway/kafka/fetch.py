@@ -4,9 +4,12 @@
   that goes on with a session (its epoch is above 0) is told FETCH_SESSION_ID_NOT_FOUND.
 - At least one whole batch is returned whatever the limits say; an offset inside of a batch leads to the
   whole batch (librdkafka, Java and kafka-python skip what is before the offset).
+- A topic of which nothing is wanted is not in the answer.
 - Nothing is zero bytes, never null: librdkafka calls that an invalid size.
-- A fetch that waits is woken by the append, not by a timer; the timer ends it after max_wait_ms. One that
-  finds anything on the disk does not wait for min_bytes: whoever is behind is not to fall back further.
+- A fetch that waits is woken by the append, not by a timer; the timer ends it after max_wait_ms. It counts
+  what is there, whether or not it fits into the answer, and reads when there is enough: min_bytes, but no
+  more than max_bytes. One that finds anything on the disk does not wait for min_bytes: whoever is behind is
+  not to fall back further.
 - Offsets that a repair has given up are passed over: the answer begins with the next batch behind them.
   Damage that nobody has repaired is CORRUPT_MESSAGE from the first damaged offset on.
 - Version 13 names topics by their id. Replicas (replica_id from 0 on) are refused: there is one broker.
@@ -24,7 +27,6 @@ from twisted.python.failure import Failure
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.fetch import (
-    FetchPartition,
     FetchPartitionResult,
     FetchRequest,
     FetchTopicResult,
@@ -33,8 +35,9 @@ from barbicel.codecs.kafka.fetch import (
 )
 from barbicel.disk import Bytes
 from barbicel.errors import BarbicelError
-from barbicel.gateway.broker.partition import LEADER_EPOCH, Partition
+from barbicel.gateway.broker.partition import Partition
 from barbicel.gateway.kafka.api import Api, Call, Reply
+from barbicel.gateway.kafka.fetch_wanted import UNKNOWN, Wanted, find_wanted
 from barbicel.gateway.kafka.refusals import error_code_of
 from barbicel.gateway.twisted_types import Timer
 
@@ -42,9 +45,7 @@ __all__ = ["API"]
 
 T = TypeVar("T")
 
-READ_COMMITTED = 1
 CONSUMER = -1
-UNKNOWN = -1
 # What one fetch reads from the disk: whoever is behind asks again at once, and sooner has the first of it.
 MAX_COLD_BYTES = 32 << 20
 
@@ -52,15 +53,6 @@ MAX_COLD_BYTES = 32 << 20
 class FetchAnswer(NamedTuple):
     topics: Sequence[FetchTopicResult] = ()
     error_code: int = ErrorCode.NONE
-
-
-class _Wanted(NamedTuple):
-    """What a fetch wants of one partition; None if there is none, then `unknown` says so."""
-
-    topic: int
-    asked: FetchPartition
-    partition: Partition | None
-    unknown: int
 
 
 class _ColdRead(NamedTuple):
@@ -114,13 +106,13 @@ class _Fetch:
     def __init__(self, call: Call, request: FetchRequest) -> None:
         self._call = call
         self._request = request
-        self._wanted = [
-            _find(call, number, topic.name, topic.topic_id, asked)
-            for number, topic in enumerate(request.topics)
-            for asked in topic.partitions
-        ]
-        # Where a log has nothing between the wanted offset and this one: a repair gave it up.
-        self._nothing_before: dict[int, int] = {}
+        self._topics = call.broker.topics
+        self._wanted = find_wanted(self._topics, request)
+        self._max_bytes = min(request.max_bytes, call.broker.config.fetch_max_bytes)
+        # Kafka does not wait either for more than it may answer with.
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        # In memory, as of the last count of each partition.
+        self._available_bytes = 0
         self._answer: Deferred[FetchAnswer] = Deferred()
         self._timer: Timer | None = None
         self._is_reading = False
@@ -129,21 +121,31 @@ class _Fetch:
         self._must_answer = request.max_wait_ms <= 0 or wants_nothing
 
     def begin(self) -> Reply:
-        found = self._look()
-        if self._is_enough(found):
-            return self._complete(found.results)
-        if found.cold:
-            self._read_logs(found)
-        else:
+        if not self._must_look():
             self._wait()
+            return self._answer
+        found = self._look()
+        if not found.cold:
+            return self._complete(found.results)
+        self._read_logs(found)
         return self._answer
+
+    def _must_look(self) -> bool:
+        return self._must_answer or any(map(self._is_due, self._wanted))
+
+    def _is_due(self, wanted: Wanted) -> bool:
+        """Whether what is at this partition, with what was at the others, ends the wait."""
+        if wanted.error_code(self._topics) or wanted.is_cold:
+            return True
+        self._available_bytes += wanted.count()
+        return self._available_bytes >= self._min_bytes
 
     # --- reading ------------------------------------------------------------------------------------
 
     def _look(self) -> _Found:
-        room_bytes = self._call.answers.room_bytes
-        limits = self._request.max_bytes, self._call.broker.config.fetch_max_bytes, room_bytes
-        found = _Found([self._result(wanted) for wanted in self._wanted], min(limits))
+        level = self._request.isolation_level
+        results = [wanted.result(self._topics, level) for wanted in self._wanted]
+        found = _Found(results, min(self._max_bytes, self._call.answers.room_bytes))
         self._fill(found, range(len(self._wanted)))
         return found
 
@@ -151,44 +153,18 @@ class _Fetch:
         """From memory, in order, as far as the limit goes. Behind something cold all has to wait for it, or
         those who are behind would fall back further."""
         for place in places:
-            asked, partition = self._wanted[place].asked, self._wanted[place].partition
-            offset = max(asked.fetch_offset, self._nothing_before.get(place, 0))
-            if partition is None or found.results[place].error_code or offset >= partition.end_offset:
+            wanted, partition = self._wanted[place], self._wanted[place].partition
+            if partition is None or found.results[place].error_code or wanted.offset >= partition.end_offset:
                 continue
-            limit = min(found.left_bytes, asked.partition_max_bytes)
-            if not partition.is_in_tail(offset):
-                read = _ColdRead(place, partition, offset, partition.end_offset, asked.partition_max_bytes)
-                found.cold.append(read)
+            limit = min(found.left_bytes, wanted.asked.partition_max_bytes)
+            if wanted.is_cold:
+                end, max_bytes = partition.end_offset, wanted.asked.partition_max_bytes
+                found.cold.append(_ColdRead(place, partition, wanted.offset, end, max_bytes))
             elif found.cold:
                 found.later.append(place)
             elif limit > 0 or not found.size:
-                found.put(place, partition.read_tail(offset, limit, at_least_one=not found.size))
-
-    def _is_enough(self, found: _Found) -> bool:
-        return not found.cold and (
-            self._must_answer or found.size >= self._request.min_bytes or found.has_error
-        )
-
-    def _result(self, wanted: _Wanted) -> FetchPartitionResult:
-        asked, partition = wanted.asked, wanted.partition
-        if partition is None or self._is_deleted(partition):
-            return FetchPartitionResult(asked.partition, wanted.unknown, UNKNOWN, aborted_transactions=())
-        start, end = partition.start_offset, partition.end_offset
-        error = ErrorCode.NONE
-        if asked.current_leader_epoch > LEADER_EPOCH:
-            error = ErrorCode.UNKNOWN_LEADER_EPOCH
-        elif not start <= asked.fetch_offset <= end:
-            error = ErrorCode.OFFSET_OUT_OF_RANGE
-        # Kafka has no list at all for those who did not ask for one.
-        aborted = () if self._request.isolation_level == READ_COMMITTED else None
-        if error:
-            return FetchPartitionResult(asked.partition, error, UNKNOWN, aborted_transactions=aborted)
-        return FetchPartitionResult(asked.partition, error, end, end, start, aborted)
-
-    def _is_deleted(self, partition: Partition) -> bool:
-        """While this waited."""
-        topics = self._call.broker.topics
-        return topics.partition(partition.topic.name, partition.number) is not partition
+                pieces = partition.read_tail_pieces(wanted.offset, limit, at_least_one=not found.size)
+                found.put(place, pieces)
 
     def _complete(self, results: list[FetchPartitionResult]) -> FetchAnswer:
         by_topic: list[list[FetchPartitionResult]] = [[] for _ in self._request.topics]
@@ -198,6 +174,7 @@ class _Fetch:
             [
                 FetchTopicResult(topic.name, topic.topic_id, partitions)
                 for topic, partitions in zip(self._request.topics, by_topic, strict=True)
+                if partitions
             ]
         )
 
@@ -227,7 +204,7 @@ class _Fetch:
                 partition = found.results[read.place].partition
                 found.results[read.place] = FetchPartitionResult(partition, error_code_of(error), UNKNOWN)
             elif is_nothing:
-                self._nothing_before[read.place] = read.end_offset
+                self._wanted[read.place].offset = read.end_offset
             else:
                 found.put(read.place, pieces)
         # A list of its own: what left its tail meanwhile is cold now, and those behind it have to wait again.
@@ -244,38 +221,46 @@ class _Fetch:
         if self._timer is not None:  # it waits already
             return
         for wanted in self._wanted:
-            if wanted.partition is not None:
-                wanted.partition.waiters.add(self)
+            wanted.wait(self._woken)
         self._call.on_lost = self._stop_waiting
         seconds = self._request.max_wait_ms / 1000
         self._timer = self._call.broker.reactor.callLater(seconds, self._end_wait)
 
-    def wake(self) -> None:
-        """Something was appended, or a topic was deleted."""
+    def _woken(self, wanted: Wanted) -> None:
+        """At one partition alone, so that a wait for many costs each append of one little."""
+        if self._is_reading or self._answer.called:
+            return
         try:
-            self._look_again()
+            if self._is_due(wanted):
+                self._read_and_finish()
         except Exception as error:
             self._fail(error)
 
     def _end_wait(self) -> None:
         self._must_answer = True
-        self.wake()
+        try:
+            self._look_again()
+        except Exception as error:
+            self._fail(error)
 
     def _look_again(self) -> None:
         if self._is_reading or self._answer.called:
             return
-        found = self._look()
-        if found.cold:
-            self._read_logs(found)
-        elif self._is_enough(found):
-            self._finish(self._complete(found.results))
+        if self._must_look():
+            self._read_and_finish()
         else:
             self._wait()
 
+    def _read_and_finish(self) -> None:
+        found = self._look()
+        if found.cold:
+            self._read_logs(found)
+        else:
+            self._finish(self._complete(found.results))
+
     def _stop_waiting(self) -> None:
         for wanted in self._wanted:
-            if wanted.partition is not None:
-                wanted.partition.waiters.discard(self)
+            wanted.stop_waiting()
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
 
@@ -287,19 +272,6 @@ class _Fetch:
         self._stop_waiting()
         if not self._answer.called:
             self._answer.errback(reason)
-
-
-def _find(
-    call: Call, number: int, name: str | None, topic_id: bytes | None, asked: FetchPartition
-) -> _Wanted:
-    topic = call.broker.topics.find(name, topic_id)
-    if topic is None or not 0 <= asked.partition < len(topic.partitions):
-        partition = None
-    else:
-        partition = topic.partitions[asked.partition]
-    is_by_id = topic_id is not None and (topic is None or partition is not None)
-    unknown = ErrorCode.UNKNOWN_TOPIC_ID if is_by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return _Wanted(number, asked, partition, unknown)
 
 
 def _read_all(reads: list[_ColdRead], left_bytes: int, is_first: bool) -> list[_ColdResult]:

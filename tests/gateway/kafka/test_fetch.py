@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
+from barbicel.gateway.kafka.fetch_wanted import Wanted
 from tests.cli.support import flip, run
 from tests.gateway.kafka.in_memory import Client, Gateway, batch, in_memory_gateway
 from tests.gateway.kafka.requests import fetch, offsets_of, only, produce, produced, values_of
@@ -117,12 +118,14 @@ def test_a_partition_that_leaves_memory_during_a_read_from_the_disk_keeps_nobody
     assert all(values in ([], [b"a"]) for values in found)
 
 
-def test_a_partition_named_twice_is_answered_twice(either: Gateway) -> None:
-    either.create()
+def test_a_partition_named_twice_is_answered_once_from_the_last_offset(either: Gateway) -> None:
+    either.create(partitions=2)
     client = either.connect()
     put(client, b"a", b"b")
-    first, second = rows(client.ask(fetch(0, 1, partitions=[0, 0]), 11))
-    assert (values_of(first), values_of(second)) == ([b"a", b"b"], [b"b"])
+    put(client, b"c", partition=1)
+    first, second = rows(client.ask(fetch(0, 0, 1, partitions=[0, 1, 0]), 11))
+    assert (first.partition_index, values_of(first)) == (0, [b"b"])
+    assert (second.partition_index, values_of(second)) == (1, [b"c"])
 
 
 def test_the_servers_own_limit_holds(tmp_path: Path) -> None:
@@ -205,6 +208,64 @@ def test_it_waits_until_there_is_enough(gateway: Gateway) -> None:
     assert len(values_of(only(rows(waiting.answer())))) == 2
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"min_bytes": 3 * BATCH_BYTES, "max_bytes": 2 * BATCH_BYTES},
+        {"min_bytes": 3 * BATCH_BYTES - 1, "max_bytes": 3 * BATCH_BYTES - 1},
+        {"min_bytes": 3 * BATCH_BYTES - 1, "partition_max_bytes": 3 * BATCH_BYTES - 1},
+        {"min_bytes": BATCH_BYTES, "partition_max_bytes": 1},
+    ],
+)
+def test_it_does_not_wait_when_enough_is_there_that_does_not_fit(
+    gateway: Gateway, limits: dict[str, Any]
+) -> None:
+    """Kafka would fill up the answer with a part of a batch."""
+    gateway.create()
+    client = gateway.connect()
+    put(client, *[b"x" * 1000] * 4)
+    client.send(fetch(0, max_wait_ms=60_000, **limits), 11)
+    assert client.has_answer
+    assert values_of(only(rows(client.answer())))
+
+
+def test_what_two_partitions_have_is_enough_together(gateway: Gateway) -> None:
+    gateway.create(partitions=2)
+    waiting, client = gateway.connect(port=1), gateway.connect(port=2)
+    waiting.send(fetch(0, 0, max_wait_ms=60_000, min_bytes=3 * BATCH_BYTES), 11)
+    put(client, b"x" * 1000)
+    put(client, b"x" * 1000, partition=1)
+    assert not waiting.has_answer
+    put(client, b"x" * 1000)
+    assert [len(values_of(row)) for row in rows(waiting.answer())] == [2, 1]
+
+
+def test_an_append_costs_a_waiting_fetch_a_look_at_one_partition_and_reads_nothing(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = gateway.create(partitions=20)
+    waiting, client = gateway.connect(port=1), gateway.connect(port=2)
+    numbers = [*range(20)] * 3
+    offsets = [0] * len(numbers)
+    waiting.send(fetch(*offsets, partitions=numbers, max_wait_ms=60_000, min_bytes=10**6), 11)
+    assert [len(partition.waiters) for partition in topic.partitions] == [1] * 20
+    counted: list[Wanted] = []
+    count = Wanted.count
+
+    def counted_count(wanted: Wanted) -> int:
+        counted.append(wanted)
+        return count(wanted)
+
+    monkeypatch.setattr(Wanted, "count", counted_count)
+    with monkeypatch.context() as patch:
+        patch.setattr("barbicel.gateway.broker.tail.Tail._spans", lambda *a, **k: 1 // 0)
+        put(client, *[b"x" * 1000] * 5, partition=7)
+    assert len(counted) == 5
+    gateway.reactor.advance(60)
+    assert [len(values_of(row)) for row in rows(waiting.answer())] == [0] * 7 + [5] + [0] * 12
+    assert not any(partition.waiters for partition in topic.partitions)
+
+
 @pytest.mark.parametrize("memory", [{}, {"tail_partition_bytes": 0}])
 def test_it_is_answered_with_what_there_is_when_its_time_is_over(
     tmp_path: Path, memory: dict[str, Any]
@@ -225,7 +286,7 @@ def test_a_fetch_of_nothing_waits_for_nothing(gateway: Gateway) -> None:
     client = gateway.connect()
     client.send(fetch(max_wait_ms=500), 11)
     assert client.has_answer
-    assert rows(client.answer()) == []
+    assert client.answer().responses == []
 
 
 @pytest.mark.parametrize(
