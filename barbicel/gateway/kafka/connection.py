@@ -2,7 +2,8 @@
 
 Requests are served as they arrive and may be finished in any order; an answer waits for those before it.
 Whoever sends faster than it is served, or does not read its answers, is neither served nor read from until
-that changes: what one client can make the server hold is bounded.
+that changes: what one client can make the server hold is bounded. Whoever sends many requests at once is
+served a few at a time, in turns with the others.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ class KafkaConnection(Protocol):
         # What the transport has of the latter.
         self._sending_bytes = 0
         self._is_serving = False
+        self._waits_for_turn = False
         self._is_reading = True
         self._is_unread = False
         self._is_draining = False
@@ -169,18 +171,32 @@ class KafkaConnection(Protocol):
 
     def go_on(self) -> None:
         """Serve what is here as far as there is room, then read on, or pause. The server calls it too."""
-        if self._is_serving:  # an answer within the loop made room, and the loop sees that
+        # If it serves already, an answer within the loop made room, and the loop sees that.
+        if self._is_serving or self._waits_for_turn:
             return
         self._is_serving = True
         try:
-            while self._may_serve() and (frame := self._frames.next_frame()) is not None:
-                self._serve(frame)
-                self.frame_since_s = self.active_at_s
+            self._serve_a_turn()
         except (BadFrame, UnsupportedRequest, MalformedRequest) as error:
             self.close(str(error))
         finally:
             self._is_serving = False
         self._read_or_pause()
+
+    def _serve_a_turn(self) -> None:
+        turns = self._server.turns
+        end_s = turns.end_of_turn_s()
+        while self._may_serve() and (frame := self._frames.next_frame()) is not None:
+            self._serve(frame)
+            self.frame_since_s = self.active_at_s
+            if turns.is_over(end_s) and self._frames.is_within_a_frame:
+                self._waits_for_turn = True
+                turns.wait(self)
+                return
+
+    def take_turn(self) -> None:
+        self._waits_for_turn = False
+        self.go_on()
 
     def _serve(self, frame: bytearray) -> None:
         view = memoryview(frame)
@@ -261,6 +277,7 @@ class KafkaConnection(Protocol):
             self._is_lost
             or self._is_unread
             or self._is_draining
+            or self._waits_for_turn
             or len(self._slots) >= MAX_REQUESTS_UNDER_WAY
             or self._bytes_under_way >= MAX_BYTES_UNDER_WAY
         )

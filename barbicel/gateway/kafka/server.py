@@ -16,6 +16,7 @@ from barbicel.config.settings import Config
 from barbicel.gateway.kafka.answer_budget import AnswerBudget
 from barbicel.gateway.kafka.api import Address
 from barbicel.gateway.kafka.connection import KafkaConnection
+from barbicel.gateway.kafka.turns import Turns
 from barbicel.gateway.twisted_types import Reactor, Timer
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class KafkaServer(ServerFactory):
         self._crowded: dict[KafkaConnection, None] = {}
         self._favoured: KafkaConnection | None = None
         self._queued_bytes = 0
+        self.turns = Turns(reactor)
         self.answers = AnswerBudget(config.queued_max_request_bytes)
         self._drained: Deferred[None] | None = None
         self._drain_timer: Timer | None = None
@@ -91,6 +93,7 @@ class KafkaServer(ServerFactory):
         self._connections.discard(connection)
         self.broker.descriptors.clients -= 1
         self._crowded.pop(connection, None)
+        self.turns.leave(connection)
         self._by_host[connection.peer.host] -= 1
         if not self._by_host[connection.peer.host]:
             del self._by_host[connection.peer.host]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from barbicel.codecs.kafka import messages
-from barbicel.gateway.kafka.connection import MAX_REQUESTS_UNDER_WAY
+from barbicel.gateway.kafka.connection import MAX_REQUESTS_UNDER_WAY, KafkaConnection
 from tests.gateway.kafka.in_memory import Client, Gateway, batch, in_memory_gateway
 from tests.gateway.kafka.requests import fetch, list_offsets, metadata, only, produce, produced, values_of
 
@@ -208,3 +208,94 @@ def test_an_answer_after_the_connection_is_lost_goes_nowhere(gateway: Gateway) -
     client.lose()
     assert other.ask(init_producer_id(), 0).error_code == 0
     assert not client.transport.sent
+
+
+# --- turns ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def busy(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Gateway:
+    """Every request takes a millisecond."""
+    serve = KafkaConnection._serve
+
+    def slowly(connection: KafkaConnection, frame: bytearray) -> None:
+        gateway.reactor.rightNow += 0.001
+        serve(connection, frame)
+
+    monkeypatch.setattr(KafkaConnection, "_serve", slowly)
+    return gateway
+
+
+def flood(client: Client, count: int) -> None:
+    client.connection.dataReceived(b"".join(client.encoded(api_versions(), 0) for _ in range(count)))
+
+
+def turn(gateway: Gateway) -> None:
+    """What a reactor does: calls that are made in a turn for now are for the next one."""
+    reactor = gateway.reactor
+    for call in [call for call in reactor.getDelayedCalls() if call.getTime() <= reactor.seconds()]:
+        reactor.calls.remove(call)
+        call.func(*call.args, **call.kw)
+
+
+def answered(client: Client) -> int:
+    """How many more answers there are than before."""
+    count = 0
+    while client.has_answer:
+        client.answer()
+        count += 1
+    return count
+
+
+def test_who_sends_thousands_of_requests_is_served_a_few_at_a_time(busy: Gateway) -> None:
+    client, other = busy.connect(port=1), busy.connect(port=2)
+    flood(client, 1000)
+    assert 1 <= answered(client) <= 10
+    assert client.is_paused
+    flood(other, 1)
+    assert answered(other) == 1
+    turn(busy)
+    assert 1 <= answered(client) <= 10
+    for _ in range(1000):
+        turn(busy)
+    assert answered(client) > 900
+    assert not client.is_paused
+    assert not client.connection.is_within_a_frame
+    assert busy.server._queued_bytes == 0
+    assert not [call for call in busy.reactor.getDelayedCalls() if call.getTime() <= busy.reactor.seconds()]
+
+
+def test_floods_are_served_in_turns(busy: Gateway) -> None:
+    clients = [busy.connect(port=port) for port in range(5)]
+    for client in clients:
+        flood(client, 200)
+    total = [answered(client) for client in clients]
+    for _ in range(20):
+        started_s = busy.reactor.seconds()
+        turn(busy)
+        # However many there are, others are read from soon.
+        assert busy.reactor.seconds() - started_s < 0.02
+        total = [before + answered(client) for before, client in zip(total, clients, strict=True)]
+    assert min(total) >= 20
+    assert max(total) - min(total) <= 10
+
+
+def test_who_goes_while_it_waits_for_its_turn_gets_none(busy: Gateway) -> None:
+    client = busy.connect()
+    flood(client, 100)
+    answered(client)
+    client.lose()
+    turn(busy)
+    assert not client.transport.sent
+    assert busy.server._queued_bytes == 0
+
+
+def test_a_stop_does_not_wait_for_requests_whose_turn_has_not_come(busy: Gateway) -> None:
+    client = busy.connect()
+    flood(client, 100)
+    served = answered(client)
+    busy.server.drain()
+    assert client.is_closed
+    turn(busy)
+    assert answered(client) == 0
+    assert served < 100
