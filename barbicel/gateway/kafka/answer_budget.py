@@ -1,21 +1,38 @@
 """How many bytes of answers may be in memory: read for a fetch, or written and not taken by the client yet.
 
-Fetches ask how large they may be; when the budget is used up they still get a little, so that everybody
-moves on. Reactor thread only.
+Fetches ask how large they may be; when the budget is used up they still get a little, or one batch, so that
+everybody moves on. That may add up to a quarter of the budget: beyond it somebody has to give way. Reactor
+thread only.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
+
 __all__ = ["AnswerBudget"]
 
+OVERDRAFT_SHARE = 4
 # A fetch may be answered with so much whatever others hold.
-LEAST_BYTES = 1 << 20
+LEAST_BYTES = 64 << 10
+# How many may read from the disk at a time when there is no room: each may find a batch that is larger.
+FEW_READS = 4
 
 
 class AnswerBudget:
     def __init__(self, max_bytes: int = (1 << 31) - 1) -> None:
         self._max_bytes = max_bytes
         self.held_bytes = 0
+        self._reads = 0
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    @property
+    def has_room(self) -> bool:
+        return self.held_bytes < self._max_bytes
+
+    @property
+    def is_overdrawn(self) -> bool:
+        return self.held_bytes > self._max_bytes + self._max_bytes // OVERDRAFT_SHARE
 
     @property
     def room_bytes(self) -> int:
@@ -27,3 +44,17 @@ class AnswerBudget:
 
     def release(self, size: int) -> None:
         self.held_bytes -= size
+
+    def when_readable(self, read: Callable[[], None]) -> None:
+        """Call it at once, or when others are done: each has to call `end_read`."""
+        self._waiting.append(read)
+        self._read_on()
+
+    def end_read(self) -> None:
+        self._reads -= 1
+        self._read_on()
+
+    def _read_on(self) -> None:
+        while self._waiting and (self.has_room or self._reads < FEW_READS):
+            self._reads += 1
+            self._waiting.popleft()()

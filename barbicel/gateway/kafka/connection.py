@@ -35,7 +35,7 @@ from barbicel.gateway.twisted_types import Transport
 if TYPE_CHECKING:
     from barbicel.gateway.kafka.server import KafkaServer
 
-__all__ = ["KafkaConnection"]
+__all__ = ["LITTLE_BYTES", "KafkaConnection"]
 
 _log = logging.getLogger(__name__)
 
@@ -43,9 +43,12 @@ _log = logging.getLogger(__name__)
 MAX_REQUESTS_UNDER_WAY = 100
 MAX_BYTES_UNDER_WAY = 32 << 20
 READ_BYTES = 256 << 10
-# More than READ_BYTES, above which the transport says that it has enough; and more than the 1 MiB that most
-# clients ask for with what stands around it, which would come in two turns otherwise.
+# More than the 1 MiB that most clients ask for with what stands around it, which would come in two turns
+# otherwise.
 SEND_BYTES = 5 << 18
+# How much is read at a time while all connections together hold more than they should. One that holds less
+# is read from all the same.
+LITTLE_BYTES = 64 << 10
 
 
 class _Slot:
@@ -91,17 +94,29 @@ class KafkaConnection(Protocol):
         self._is_lost = False
         self._local = Address("", 0)
         self.peer = peer
-        # For the server's sweep: when something last arrived, and when its frame began.
+        # For the server's sweep: when something last arrived, when its frame began or was let go on, and what
+        # has arrived of it since.
         self.active_at_s = self.frame_since_s = 0.0
+        self.frame_bytes = 0
 
     @property
     def is_within_a_frame(self) -> bool:
         return self._frames.is_within_a_frame
 
     @property
-    def wanted_bytes(self) -> int:
-        """The length of the frame whose rest has not arrived."""
-        return self._frames.wanted_bytes
+    def holds_much(self) -> bool:
+        """Of what the client has sent and was not answered yet."""
+        return self._held_bytes >= LITTLE_BYTES
+
+    @property
+    def is_kept_back(self) -> bool:
+        """More has arrived behind a request that has to be answered first."""
+        return self._is_behind_one_alone() and self._frames.is_within_a_frame
+
+    @property
+    def unread_bytes(self) -> int:
+        """Of answers, as far as the kernel does not have them."""
+        return self._unread_bytes
 
     @property
     def is_waiting(self) -> bool:
@@ -118,7 +133,7 @@ class KafkaConnection(Protocol):
     def connectionMade(self) -> None:
         self.transport.setTcpNoDelay(True)
         # Larger reads and writes than the default: half the system calls for large batches.
-        self.transport.bufferSize = READ_BYTES
+        self._fit_buffer()
         self.transport.SEND_LIMIT = SEND_BYTES
         self.transport.registerProducer(self, True)
         local = self.transport.getHost()
@@ -130,11 +145,20 @@ class KafkaConnection(Protocol):
             return
         self.active_at_s = self._server.seconds()
         if not self._frames.is_within_a_frame:
-            self.frame_since_s = self.active_at_s
+            self._begin_frame()
+        self.frame_bytes += len(data)
         self._held_bytes += len(data)
         self._server.take_bytes(len(data))
+        self._fit_buffer()
         self._frames.feed(data)
         self.go_on()
+
+    def _begin_frame(self) -> None:
+        self.frame_since_s, self.frame_bytes = self.active_at_s, 0
+
+    def _fit_buffer(self) -> None:
+        """What is read at a time."""
+        self.transport.bufferSize = READ_BYTES if self._server.has_room else LITTLE_BYTES
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._is_lost = True
@@ -143,16 +167,18 @@ class KafkaConnection(Protocol):
             if slot.is_only_waiting and slot.call.on_lost is not None:
                 slot.call.on_lost()
         self._server.disconnected(self)
-        self._server.answers.release(self._unread_bytes)
-        self._server.release_bytes(self._held_bytes)
-        self._held_bytes = self._unread_bytes = self._bytes_under_way = 0
         self._outbox.clear()
+        self._hold_unread(0)
+        self._server.release_bytes(self._held_bytes)
+        self._held_bytes = self._bytes_under_way = 0
 
     def close(self, reason: str) -> None:
         """Kafka closes without a word where it cannot answer; the log says why."""
         if not self._is_lost:
             _log.warning("closing the connection of %s:%d: %s", *self.peer, reason)
             self._is_lost = True
+            self._outbox.clear()
+            self._hold_unread(0)
             self.transport.abortConnection()
 
     def drain(self) -> None:
@@ -188,7 +214,7 @@ class KafkaConnection(Protocol):
         end_s = turns.end_of_turn_s()
         while self._may_serve() and (frame := self._frames.next_frame()) is not None:
             self._serve(frame)
-            self.frame_since_s = self.active_at_s
+            self._begin_frame()
             if turns.is_over(end_s) and self._frames.is_within_a_frame:
                 self._waits_for_turn = True
                 turns.wait(self)
@@ -263,12 +289,17 @@ class KafkaConnection(Protocol):
         """As much as the transport takes; what is left is written when it has sent that."""
         while self._outbox and not self._is_unread:
             data = self._outbox.take(SEND_BYTES)
+            # Whatever the kernel does not take at once is unread, and counts.
+            self.transport.bufferSize = 0
             self.transport.write(data)
+            self._fit_buffer()
             self._sending_bytes = len(data) if self._is_unread else 0
         if self._is_unread or self._unread_bytes:
-            self._server.answers.release(self._unread_bytes)
-            self._unread_bytes = self._outbox.size_bytes + self._sending_bytes
-            self._server.answers.hold(self._unread_bytes)
+            self._hold_unread(self._outbox.size_bytes + self._sending_bytes)
+
+    def _hold_unread(self, size: int) -> None:
+        grown_bytes, self._unread_bytes = size - self._unread_bytes, size
+        self._server.note_unread(self, grown_bytes)
 
     # --- back-pressure ------------------------------------------------------------------------------
 
@@ -290,8 +321,7 @@ class KafkaConnection(Protocol):
 
     def _may_read(self) -> bool:
         """Behind a fetch clients rarely send anything, so reading is not stopped before they do."""
-        is_kept_back = self._is_behind_one_alone() and self._frames.is_within_a_frame
-        return self._has_room() and not is_kept_back and self._server.may_read(self)
+        return self._has_room() and not self.is_kept_back and self._server.may_read(self)
 
     def _read_or_pause(self) -> None:
         if self._is_lost:
@@ -299,7 +329,8 @@ class KafkaConnection(Protocol):
         may_read = self._may_read()
         if may_read and not self._is_reading:
             self._is_reading = True
-            self.active_at_s = self.frame_since_s = self._server.seconds()
+            self.active_at_s = self._server.seconds()
+            self._begin_frame()
             self.transport.resumeProducing()
         elif self._is_reading and not may_read:
             self._is_reading = False

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from twisted.internet.defer import Deferred
@@ -182,14 +183,19 @@ class _Fetch:
 
     def _read_logs(self, found: _Found) -> None:
         self._is_reading = True
-        reads, is_first = found.cold, not found.size
+        self._call.answers.when_readable(partial(self._begin_reading, found))
+
+    def _begin_reading(self, found: _Found) -> None:
+        reads, is_first, answers = found.cold, not found.size, self._call.answers
+        # It may have waited, so there may be less room than there was, or more.
+        found.left_bytes = min(self._max_bytes - found.size, answers.room_bytes)
         left_bytes = min(found.left_bytes, MAX_COLD_BYTES)
-        # Others must not count on the room that this will take.
-        claimed_bytes = max(0, min(left_bytes, sum(max(0, read.max_bytes) for read in reads)))
-        self._call.answers.hold(claimed_bytes)
+        claimed_bytes = _claim(reads, left_bytes, is_first)
+        answers.hold(claimed_bytes)
         reading = self._call.broker.read_cold(lambda: _read_all(reads, left_bytes, is_first))
         reading.addBoth(self._end_reading, claimed_bytes)
         reading.addCallback(self._take_logs, found).addErrback(self._fail)
+        reading.addBoth(lambda _: answers.end_read())
 
     def _end_reading(self, outcome: T, claimed_bytes: int) -> T:
         self._is_reading = False
@@ -272,6 +278,13 @@ class _Fetch:
         self._stop_waiting()
         if not self._answer.called:
             self._answer.errback(reason)
+
+
+def _claim(reads: list[_ColdRead], left_bytes: int, is_first: bool) -> int:
+    """The room that these will take, on which others must not count."""
+    wanted_bytes = min(left_bytes, sum(max(0, read.max_bytes) for read in reads))
+    batch_bytes = max(read.partition.values.max_message_bytes for read in reads) if is_first else 0
+    return min(MAX_COLD_BYTES, max(0, wanted_bytes, batch_bytes))
 
 
 def _read_all(reads: list[_ColdRead], left_bytes: int, is_first: bool) -> list[_ColdResult]:

@@ -61,11 +61,6 @@ class FrameReader:
     def is_within_a_frame(self) -> bool:
         return self._parts is not None or self._position < len(self._data)
 
-    @property
-    def wanted_bytes(self) -> int:
-        """How long the frame is whose rest has not arrived; 0 if that is not known yet."""
-        return 0 if self._parts is None else self._wanted_bytes
-
     def feed(self, data: bytes) -> None:
         self._data = self._data[self._position :] + data if self._position < len(self._data) else data
         self._position = 0

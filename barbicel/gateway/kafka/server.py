@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.defer import Deferred, succeed
@@ -27,10 +27,19 @@ __all__ = ["KafkaServer"]
 _log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 5.0
-# A client that began a request and then sends nothing for so long is gone, or means harm.
-STALLED_SECONDS = 30.0
-# One that sends slower than this, after those seconds, means harm too.
-SLOWEST_BYTES_A_SECOND = 16 << 10
+
+
+class Pace(NamedTuple):
+    """A client that began a request and then sends nothing for so long is gone, or means harm; and one that
+    has sent less than so much, by and large, when that time is over."""
+
+    silent_s: float
+    bytes_a_second: int
+
+
+USUAL = Pace(30.0, 16 << 10)
+# For those who hold much of what all have together, when nothing is left and others wait for them.
+CROWDED = Pace(5.0, 256 << 10)
 # When the server stops: how long requests that were accepted have to be answered.
 DRAIN_SECONDS = 5.0
 
@@ -53,6 +62,8 @@ class KafkaServer(ServerFactory):
         self._queued_bytes = 0
         self.turns = Turns(reactor)
         self.answers = AnswerBudget(config.queued_max_request_bytes)
+        # Those who have answers to read, the one that has read nothing for longest first.
+        self._unread: dict[KafkaConnection, None] = {}
         self._drained: Deferred[None] | None = None
         self._drain_timer: Timer | None = None
         self._sweep = LoopingCall(self._close_idle)
@@ -104,18 +115,28 @@ class KafkaServer(ServerFactory):
 
     def _close_idle(self) -> None:
         now_s = self.seconds()
-        idle_s = self._config.connections_max_idle_ms / 1000
         for connection in list(self._connections):
-            quiet_s = now_s - connection.active_at_s
-            frame_s = now_s - connection.frame_since_s
-            allowed_s = STALLED_SECONDS + connection.wanted_bytes / SLOWEST_BYTES_A_SECOND
-            is_sending = connection.is_within_a_frame and not connection.is_paused
-            if is_sending and quiet_s > STALLED_SECONDS:
-                connection.close(f"within a request nothing arrived for {quiet_s:.0f} s")
-            elif is_sending and frame_s > allowed_s:
-                connection.close(f"a request of {connection.wanted_bytes} bytes took {frame_s:.0f} s")
-            elif quiet_s > idle_s and not connection.is_waiting:
-                connection.close("idle for longer than connections.max.idle.ms")
+            reason = self._reason_to_close(connection, now_s - connection.active_at_s, now_s)
+            if reason is not None:
+                connection.close(reason)
+
+    def _reason_to_close(self, connection: KafkaConnection, quiet_s: float, now_s: float) -> str | None:
+        """Nobody is blamed for silence who is not read from, unless others need the room that it takes."""
+        is_in_the_way = connection.holds_much and not self.has_room
+        pace = CROWDED if is_in_the_way else USUAL
+        frame_s, arrived_bytes = now_s - connection.frame_since_s, connection.frame_bytes
+        if connection.is_within_a_frame and not connection.is_paused:
+            if quiet_s > pace.silent_s:
+                return f"within a request nothing arrived for {quiet_s:.0f} s"
+            if frame_s > pace.silent_s + arrived_bytes / pace.bytes_a_second:
+                return f"within a request {arrived_bytes} bytes took {frame_s:.0f} s"
+        if is_in_the_way and connection.is_kept_back and quiet_s > pace.silent_s:
+            return "it sends much behind a request that waits, and there is no room"
+        if connection.unread_bytes and quiet_s > USUAL.silent_s and not self.answers.has_room:
+            return f"its answers were not read for {quiet_s:.0f} s, and there is no room"
+        if quiet_s > self._config.connections_max_idle_ms / 1000 and not connection.is_waiting:
+            return "idle for longer than connections.max.idle.ms"
+        return None
 
     # --- stopping -----------------------------------------------------------------------------------
 
@@ -141,6 +162,24 @@ class KafkaServer(ServerFactory):
             self._drain_timer.cancel()
         drained.callback(None)
 
+    # --- the budget of all connections for what they have not read -----------------------------------
+
+    def note_unread(self, connection: KafkaConnection, grown_bytes: int) -> None:
+        """It has so much more to read than before, or less. Who has read nothing for longest gives way."""
+        self.answers.hold(grown_bytes)
+        if grown_bytes < 0:
+            self._unread.pop(connection, None)
+        if connection.unread_bytes:
+            self._unread.setdefault(connection)
+        if grown_bytes > 0:
+            self._close_unread()
+
+    def _close_unread(self) -> None:
+        while self.answers.is_overdrawn and self._unread:
+            slowest = next(iter(self._unread))
+            del self._unread[slowest]
+            slowest.close("its answers are not read, and there is no room for more")
+
     # --- the budget of all connections for what has arrived -----------------------------------------
 
     @property
@@ -161,11 +200,12 @@ class KafkaServer(ServerFactory):
     def may_read(self, connection: KafkaConnection) -> bool:
         """If not, the connection is called when it may.
 
-        Requests that have begun could use up the budget, none of them whole. So one may always be finished.
+        Requests that have begun could use up the budget, none of them whole. So one may always be finished,
+        and whoever holds little may always go on: it waits for nobody who sends half of something large.
         """
         if self._favoured is connection and not connection.is_within_a_frame:
             self._favour_another()
-        if self.has_room or self._favoured is connection:
+        if self.has_room or not connection.holds_much or self._favoured is connection:
             return True
         if self._favoured is None and connection.is_within_a_frame:
             self._favoured = connection

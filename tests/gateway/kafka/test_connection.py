@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from barbicel.codecs.kafka import messages
-from barbicel.gateway.kafka.connection import MAX_REQUESTS_UNDER_WAY, KafkaConnection
+from barbicel.gateway.kafka.connection import LITTLE_BYTES, MAX_REQUESTS_UNDER_WAY, KafkaConnection
 from tests.gateway.kafka.in_memory import Client, Gateway, batch, in_memory_gateway
 from tests.gateway.kafka.requests import fetch, list_offsets, metadata, only, produce, produced, values_of
 
@@ -164,15 +164,17 @@ def partial_frame(client: Client, size: int) -> tuple[bytes, bytes]:
     return whole[: size // 2], whole[size // 2 :]
 
 
+CROWDED: dict[str, Any] = {
+    "socket_request_max_bytes": 400 << 10,
+    "queued_max_request_bytes": 400 << 10,
+    "message_max_bytes": 1000,
+}
+
+
 def test_a_full_budget_lets_one_begun_request_after_the_other_be_finished(tmp_path: Path) -> None:
-    limits: dict[str, Any] = {
-        "socket_request_max_bytes": 4096,
-        "queued_max_request_bytes": 4096,
-        "message_max_bytes": 1000,
-    }
-    with in_memory_gateway(tmp_path / "data", **limits) as gateway:
+    with in_memory_gateway(tmp_path / "data", **CROWDED) as gateway:
         clients = [gateway.connect(port=port) for port in range(4)]
-        parts = [partial_frame(client, 4000) for client in clients]
+        parts = [partial_frame(client, 400_000) for client in clients]
         for client, (start, _) in zip(clients, parts, strict=True):
             client.connection.dataReceived(start)
         # The third found the budget used up; it may go on all the same, and nobody after it.
@@ -186,6 +188,24 @@ def test_a_full_budget_lets_one_begun_request_after_the_other_be_finished(tmp_pa
             assert client.answer().error_code == 0
         assert gateway.server._queued_bytes == 0
         assert not any(client.is_paused for client in clients)
+
+
+def test_half_sent_requests_keep_nobody_from_sending_small_ones(tmp_path: Path) -> None:
+    with in_memory_gateway(tmp_path / "data", **CROWDED) as gateway:
+        old = gateway.connect(port=1)
+        harmful = [gateway.connect(port=port) for port in range(2, 8)]
+        for client in harmful:
+            client.connection.dataReceived(partial_frame(client, 400_000)[0])
+        assert not gateway.server.has_room
+        new = gateway.connect(port=9)
+        for _ in range(3):
+            for client in (old, new):
+                assert client.ask(api_versions(), 3).error_code == 0
+                assert not client.is_paused
+        # And what it takes to find out that somebody sends more than little is little, too.
+        assert new.transport.bufferSize == LITTLE_BYTES
+        new.connection.dataReceived(partial_frame(new, 400_000)[0][:LITTLE_BYTES])
+        assert new.is_paused
 
 
 def test_what_a_lost_connection_held_is_given_back(gateway: Gateway) -> None:

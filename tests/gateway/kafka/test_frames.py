@@ -52,7 +52,6 @@ def test_byte_by_byte_and_with_a_part_of_the_next() -> None:
     stream = frame(b"\0\1abcdefgh") + frame(b"\0\2xxxxxxxxxx")[:7]
     assert taken(frames, [bytes([byte]) for byte in stream]) == [b"\0\1abcdefgh"]
     assert frames.is_within_a_frame
-    assert frames.wanted_bytes == 12
 
 
 def test_what_is_not_taken_waits() -> None:

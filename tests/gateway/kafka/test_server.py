@@ -10,8 +10,8 @@ import pytest
 from twisted.internet.address import IPv4Address
 
 from barbicel.codecs.kafka import messages
-from barbicel.gateway.kafka.answer_budget import LEAST_BYTES
-from barbicel.gateway.kafka.server import DRAIN_SECONDS, STALLED_SECONDS, SWEEP_SECONDS
+from barbicel.gateway.kafka.answer_budget import FEW_READS, LEAST_BYTES, AnswerBudget
+from barbicel.gateway.kafka.server import CROWDED, DRAIN_SECONDS, SWEEP_SECONDS, USUAL
 from tests.gateway.kafka.in_memory import Client, Gateway, batch, in_memory_gateway
 from tests.gateway.kafka.requests import fetch, produce, produced
 
@@ -60,7 +60,7 @@ def swept(gateway: Gateway) -> Gateway:
 def test_a_request_that_stops_half_way_is_given_up(swept: Gateway, caplog: pytest.LogCaptureFixture) -> None:
     client = swept.connect()
     client.connection.dataReceived(HALF_A_REQUEST)
-    pass_time(swept, STALLED_SECONDS - SWEEP_SECONDS)
+    pass_time(swept, USUAL.silent_s - SWEEP_SECONDS)
     assert not client.is_closed
     pass_time(swept, 2 * SWEEP_SECONDS)
     assert client.is_closed
@@ -70,11 +70,11 @@ def test_a_request_that_stops_half_way_is_given_up(swept: Gateway, caplog: pytes
 def test_a_request_that_drips_in_is_given_up(swept: Gateway, caplog: pytest.LogCaptureFixture) -> None:
     client = swept.connect()
     client.connection.dataReceived(HALF_A_REQUEST)
-    for _ in range(int(STALLED_SECONDS / SWEEP_SECONDS) + 2):
+    for _ in range(int(USUAL.silent_s / SWEEP_SECONDS) + 2):
         pass_time(swept, 0)
         client.connection.dataReceived(b"x")
     assert client.is_closed
-    assert "a request of 1000 bytes took" in caplog.text
+    assert "within a request 12 bytes took" in caplog.text
 
 
 def test_an_idle_client_is_sent_away_and_a_waiting_one_is_not(tmp_path: Path) -> None:
@@ -92,9 +92,65 @@ def test_who_is_not_read_from_is_not_blamed_for_silence(swept: Gateway) -> None:
     client = swept.connect()
     client.send(fetch(0, max_wait_ms=600_000), 11)
     client.connection.dataReceived(HALF_A_REQUEST)
-    pass_time(swept, 3 * STALLED_SECONDS)
+    pass_time(swept, 3 * USUAL.silent_s)
     assert client.is_paused
     assert not client.is_closed
+
+
+FULL: dict[str, Any] = {
+    "socket_request_max_bytes": 1 << 20,
+    "queued_max_request_bytes": 1 << 20,
+    "message_max_bytes": 1000,
+}
+PRODUCE = struct.pack(">ihh", 1 << 20, 0, 7)
+
+
+def test_half_sent_requests_that_use_up_the_budget_are_given_up_sooner(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with in_memory_gateway(tmp_path / "data", **FULL) as gateway:
+        gateway.server.startFactory()
+        silent, dripping, paused = (gateway.connect(port=port) for port in range(3))
+        for client in (silent, dripping):
+            client.connection.dataReceived(PRODUCE + bytes(400_000))
+        small = gateway.connect(port=3)
+        small.connection.dataReceived(HALF_A_REQUEST)
+        dripping.connection.dataReceived(bytes(300_000))
+        paused.connection.dataReceived(PRODUCE + bytes(200_000))
+        assert (dripping.is_paused, paused.is_paused) == (False, True)  # one may always be finished
+        pass_time(gateway, CROWDED.silent_s)
+        dripping.connection.dataReceived(bytes(1000))
+        pass_time(gateway, CROWDED.silent_s)
+        assert (silent.is_closed, dripping.is_closed) == (True, True)
+        # Who is not read from is not to blame, and who takes little is in nobody's way.
+        assert (paused.is_closed, small.is_closed) == (False, False)
+        for client in (silent, dripping):
+            client.lose()
+        assert not paused.is_paused
+        pass_time(gateway, USUAL.silent_s)
+        assert (paused.is_closed, small.is_closed) == (True, True)
+
+
+def test_who_fills_the_budget_behind_a_fetch_that_waits_gives_way(tmp_path: Path) -> None:
+    with in_memory_gateway(tmp_path / "data", **FULL) as gateway:
+        gateway.server.startFactory()
+        gateway.create()
+        harmful, harmless = gateway.connect(port=1), gateway.connect(port=2)
+        for client, size in ((harmless, 1000), (harmful, 1 << 20)):
+            client.send(fetch(0, max_wait_ms=600_000), 11)
+            client.connection.dataReceived(PRODUCE + bytes(size))
+        pass_time(gateway, CROWDED.silent_s)
+        assert (harmful.is_closed, harmless.is_closed) == (True, False)
+
+
+def test_a_request_that_begins_well_and_then_drips_in_is_given_up(swept: Gateway) -> None:
+    """However long it says that it is."""
+    client = swept.connect()
+    client.connection.dataReceived(struct.pack(">ihh", 50 << 20, 0, 7) + bytes(100_000))
+    for _ in range(int(USUAL.silent_s / SWEEP_SECONDS) + 4):
+        pass_time(swept, 0)
+        client.connection.dataReceived(b"x")
+    assert client.is_closed
 
 
 def test_the_sweep_ends_with_the_server(swept: Gateway) -> None:
@@ -161,29 +217,109 @@ def test_a_stop_waits_for_an_answer_that_is_being_sent(gateway: Gateway) -> None
 # --- answers that nobody reads --------------------------------------------------------------------------
 
 
+BUDGET_BYTES = 2 << 20
+UNREAD: dict[str, Any] = {
+    "socket_request_max_bytes": BUDGET_BYTES,
+    "queued_max_request_bytes": BUDGET_BYTES,
+    "message_max_bytes": 1 << 20,
+}
+
+
+def put(gateway: Gateway, size: int, count: int) -> None:
+    producer = gateway.connect(port=9999)
+    for _ in range(count):
+        producer.ask(produce(batch(b"x" * size)), 9)
+
+
+def unread(gateway: Gateway, port: int) -> Client:
+    """It asks for all there is, and reads nothing."""
+    client = gateway.connect(port=port)
+    client.transport.is_read = False
+    client.send(fetch(0), 11)
+    return client
+
+
 def test_fetches_get_less_while_answers_are_unread(tmp_path: Path) -> None:
-    limits: dict[str, Any] = {
-        "socket_request_max_bytes": 2 << 20,
-        "queued_max_request_bytes": 2 << 20,
-        "message_max_bytes": 1 << 20,
-    }
-    with in_memory_gateway(tmp_path / "data", **limits) as gateway:
+    with in_memory_gateway(tmp_path / "data", **UNREAD) as gateway:
         gateway.create()
-        producer = gateway.connect()
-        for _ in range(8):
-            producer.ask(produce(batch(b"x" * 500_000)), 9)
-        slow = [gateway.connect(port=port) for port in range(1, 9)]
-        sizes = []
-        for client in slow:
-            client.transport.is_read = False
+        put(gateway, 50_000, 50)
+        slow, sizes = [], []
+        for port in range(1, 9):
             before = gateway.server.answers.held_bytes
-            client.send(fetch(0), 11)
+            slow.append(unread(gateway, port))
             sizes.append(gateway.server.answers.held_bytes - before)
-        assert sizes[0] > 2_000_000 - 200_000 * 2
-        assert max(sizes[2:]) <= LEAST_BYTES + 1000
+        assert sizes[0] > BUDGET_BYTES - 100_000
+        assert all(50_000 < size < LEAST_BYTES + 1000 for size in sizes[2:])
         for client, size in zip(slow, sizes, strict=True):
             assert len(b"".join(iter(client.transport.drain, b""))) == size
         assert gateway.server.answers.held_bytes == 0
+
+
+@pytest.mark.parametrize("memory", [{}, {"tail_partition_bytes": 0}])
+def test_a_thousand_clients_that_never_read_take_little_more_than_the_budget(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, memory: dict[str, Any]
+) -> None:
+    with in_memory_gateway(tmp_path / "data", **UNREAD, **memory) as gateway:
+        gateway.create()
+        put(gateway, 200_000, 12)
+        answers, clients = gateway.server.answers, []
+        for port in range(1, 1001):
+            clients.append(unread(gateway, port))
+            gateway.reactor.until(lambda: clients[-1].transport.sent)
+            assert answers.held_bytes < 1.25 * BUDGET_BYTES
+        # The last ones have their batch, the first ones gave way, and who reads is served as ever.
+        is_closed = [client.is_closed for client in clients]
+        assert is_closed == sorted(is_closed, reverse=True)
+        assert 3 < is_closed.count(False) < 20
+        assert "its answers are not read" in caplog.text
+        reading = gateway.connect(port=2000)
+        for _ in range(3):
+            rows = reading.ask(fetch(0), 11).responses[0].partitions
+            assert len(rows[0].records) > 200_000
+        for client in clients:
+            client.lose()
+        assert answers.held_bytes == 0
+        assert not gateway.server._unread
+
+
+def test_who_reads_a_little_gives_way_after_who_reads_nothing(tmp_path: Path) -> None:
+    with in_memory_gateway(tmp_path / "data", **UNREAD) as gateway:
+        gateway.create()
+        put(gateway, 500_000, 4)
+        reading, first = unread(gateway, 1), unread(gateway, 2)
+        reading.transport.drain()
+        assert reading.connection.unread_bytes
+        for port in (3, 4, 5):
+            unread(gateway, port)
+        assert (reading.is_closed, first.is_closed) == (False, True)
+
+
+def test_answers_that_nobody_reads_are_given_up_when_there_is_no_room(tmp_path: Path) -> None:
+    with in_memory_gateway(tmp_path / "data", **UNREAD) as gateway:
+        gateway.server.startFactory()
+        gateway.create()
+        put(gateway, 500_000, 5)
+        only_one = unread(gateway, 1)
+        pass_time(gateway, 2 * USUAL.silent_s)
+        assert not only_one.is_closed
+        another = unread(gateway, 2)
+        assert not gateway.server.answers.has_room
+        pass_time(gateway, SWEEP_SECONDS)
+        assert (only_one.is_closed, another.is_closed) == (True, False)
+
+
+def test_reads_from_the_disk_wait_for_each_other_when_there_is_no_room() -> None:
+    answers = AnswerBudget(100)
+    begun: list[int] = []
+    answers.hold(100)
+    for number in range(10):
+        answers.when_readable(lambda number=number: begun.append(number))  # type: ignore[misc]
+    assert begun == [*range(FEW_READS)]
+    answers.end_read()
+    assert begun == [*range(FEW_READS + 1)]
+    answers.release(1)
+    answers.end_read()
+    assert begun == [*range(10)]
 
 
 def test_clients_are_told_apart(gateway: Gateway) -> None:
