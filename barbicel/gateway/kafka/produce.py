@@ -36,11 +36,11 @@ from barbicel.gateway.kafka.api import Api, Call, Reply
 
 __all__ = ["API"]
 
-_log = logging.getLogger(__name__)
-
 FIRST_SERVED = 3
 ZSTD_SINCE = 7
 KNOWN_ACKS = (-1, 0, 1)
+# Of a topic's name in the log; a client may send 32 KB.
+MAX_NAME_CHARS = 100
 
 
 class _Unanswerable(BarbicelError):
@@ -50,11 +50,11 @@ class _Unanswerable(BarbicelError):
 class _Collector:
     """Waits for every partition of a request and then answers for all of them."""
 
-    __slots__ = ("_acks", "_answer", "_is_only_storage", "_left", "_peer", "_refused", "_results")
+    __slots__ = ("_acks", "_answer", "_call", "_is_only_storage", "_left", "_refused", "_results")
 
     def __init__(self, call: Call, request: ProduceRequest) -> None:
         self._acks = request.acks
-        self._peer = call.peer
+        self._call = call
         self._refused: list[str] = []
         self._is_only_storage = True
         self._answer: Deferred[Sequence[ProduceTopicResult] | None] | None = None
@@ -80,9 +80,8 @@ class _Collector:
         if produced.error_code:
             self._is_only_storage &= produced.error_code == ErrorCode.KAFKA_STORAGE_ERROR
             name = ErrorCode(produced.error_code).name
-            self._refused.append(
-                f"{self._results[topic].name or 'topic'}-{number}: {produced.message or name}"
-            )
+            topic_name = (self._results[topic].name or "topic")[:MAX_NAME_CHARS]
+            self._refused.append(f"{topic_name}-{number}: {produced.message or name}")
         self._left -= 1
         if not self._left and self._answer is not None:
             self._answer.callback(None)
@@ -100,7 +99,7 @@ class _Collector:
                 raise _Unanswerable(refused)
             # Of a log that takes no writes the partition has told, and every client tries again and again.
             level = logging.DEBUG if self._is_only_storage else logging.WARNING
-            _log.log(level, "refusing what %s:%d produces: %s", *self._peer, refused)
+            self._call.broker.notes.tell(self._call.peer, f"Produce refused: {refused}", level)
         return self._results if self._acks else None
 
 

@@ -100,7 +100,7 @@ def test_a_bad_batch_is_refused_alone(
     assert (bad.error_code, bad.base_offset) == (code, -1)
     assert (good.error_code, good.base_offset) == (0, 0)
     assert (end_offset(gateway, 0), end_offset(gateway, 1)) == (0, 1)
-    assert only(caplog.messages).startswith("refusing what 10.0.0.1:40000 produces: t-0: ")
+    assert only(caplog.messages).startswith("10.0.0.1:40000, Produce refused: t-0: ")
     assert not client.is_closed
 
 
@@ -198,6 +198,17 @@ def test_a_batch_that_the_log_can_never_take_is_too_large(
     topic = gateway.create()
     monkeypatch.setattr(topic.partitions[0].log, "check", refuse)
     assert ask_one(gateway.connect(), batch(b"a")).error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_what_is_refused_is_told_in_short_and_not_again_and_again(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = gateway.connect()
+    for _ in range(5):
+        ask_one(client, batch(b"a"), topic="x" * 32_000)
+    (record,) = caplog.records
+    assert "10.0.0.1:40000, Produce refused: xxx" in record.getMessage()
+    assert len(record.getMessage()) < 400
 
 
 # --- time -----------------------------------------------------------------------------------------------
