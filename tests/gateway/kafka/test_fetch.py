@@ -211,7 +211,7 @@ def test_it_waits_until_there_is_enough(gateway: Gateway) -> None:
 @pytest.mark.parametrize(
     "limits",
     [
-        {"min_bytes": 3 * BATCH_BYTES, "max_bytes": 2 * BATCH_BYTES},
+        {"min_bytes": 9 * BATCH_BYTES, "max_bytes": 2 * BATCH_BYTES},
         {"min_bytes": 3 * BATCH_BYTES - 1, "max_bytes": 3 * BATCH_BYTES - 1},
         {"min_bytes": 3 * BATCH_BYTES - 1, "partition_max_bytes": 3 * BATCH_BYTES - 1},
         {"min_bytes": BATCH_BYTES, "partition_max_bytes": 1},
