@@ -17,6 +17,10 @@ from barbicel.keratin.time_index import TimeIndex
 __all__ = ["HandleBudget", "SegmentHandle", "SegmentHandles"]
 
 
+# For a log that shares with nobody.
+NO_LIMIT = 1 << 62
+
+
 class SegmentHandle:
     """A segment file that is open for reading. Its header was checked; its indexes are read when needed."""
 
@@ -80,7 +84,7 @@ class SegmentHandles:
     """
 
     def __init__(self, disk: Disk, layout: Layout, limit: int, budget: HandleBudget | None = None) -> None:
-        self._budget = budget or HandleBudget(limit)
+        self._budget = budget or HandleBudget(NO_LIMIT)
         self._disk = disk
         self._layout = layout
         self._limit = limit
