@@ -1,7 +1,7 @@
 """The values of this directory: files of a queue, its items, its open reads, and what is in doubt.
 
-A `ReplayedQueue` is what Kestrel would have in memory after a restart, except that nothing has expired yet. It
-holds where items are, not their data: these are read from the files when an item is asked for.
+A `ReplayedQueue` is what Kestrel would have in memory after a restart, except that nothing has expired yet.
+It holds where items are, not their data: these are read from the files when an item is asked for.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ class JournalFile(NamedTuple):
     size: int
     # Stands for the time of adding where a journal has none (opcode ADD).
     modified_ms: int
+    # When Kestrel put it aside, by its name; None is the file that Kestrel was writing.
+    rotated_ms: int | None = None
 
 
 class JournalItem(NamedTuple):
@@ -58,7 +60,7 @@ class DoubtKind(StrEnum):
     ZEROS = "zeros"  # zeros to the end, or at least where an entry should be: the rest was not read
     CHANGED = "changed"  # the file is shorter or longer than it was when it was listed
     # Read, and odd:
-    DUPLICATES = "duplicates"  # items that the files before this one have as well
+    DUPLICATES = "duplicates"  # items that the file before this one probably has as well
     SURPLUS = "surplus"  # something was taken from an empty queue
     REOPENED = "reopened"  # an open read was overwritten by another; Kestrel lost the item, it is kept
     EMPTY = "empty"  # an item without data, which may only be a pack's stand-in for a remove
@@ -87,11 +89,13 @@ class Doubt(NamedTuple):
 class ReplayedQueue:
     """A queue as its journals leave it.
 
-    `items` begins with the items of the open reads, `items[i]` being that of `open[i]`, the lowest xid first: this is
-    the order in which Kestrel puts them back. All others follow in the order in which they would be read.
+    `items` begins with the items of the open reads, `items[i]` being that of `open[i]`, the lowest xid first:
+    this is the order in which Kestrel puts them back. All others follow in the order in which they would be
+    read.
 
-    `items` is lazy: `len` costs nothing, `items[n:]` is again lazy, iterating reads the files in large pieces, and
-    `items[n]` reads one item. Reading raises CorruptFile if a file is not any more what was replayed.
+    `items` is lazy: `len` costs nothing, `items[n:]` is again lazy, iterating reads the files in large
+    pieces, and `items[n]` reads one item. Reading raises CorruptFile if a file is not any more what was
+    replayed.
     """
 
     files: tuple[JournalFile, ...]
