@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from barbicel.codecs.kestrel_journal_format import (
     ADD_HEAD,
     ADD_MIN_SIZE,
+    ADD_TIME,
     ADD_XID_HEAD,
     ADDX_HEAD,
     ADDX_MIN_SIZE,
@@ -190,7 +191,7 @@ def _is_state_dump(view: Bytes, at: int, pairs: int, left: int) -> bool:
         return False
     if pairs < ADDX_MIN_SIZE:
         return True
-    return left >= TIMES.size and not 0 <= TIMES.unpack_from(view, at)[0] <= YEAR_2500_MS
+    return left >= ADD_TIME.size and not 0 <= ADD_TIME.unpack_from(view, at)[0] <= YEAR_2500_MS
 
 
 _DECODERS: dict[int, Callable[[Bytes, int, int, int], Entry | Bad | None]] = {

@@ -14,6 +14,7 @@ __all__ = [
     "ADDX_MIN_SIZE",
     "ADD_HEAD",
     "ADD_MIN_SIZE",
+    "ADD_TIME",
     "ADD_XID_HEAD",
     "EXPIRATION",
     "HEAD_BYTES_MAX",
@@ -85,6 +86,7 @@ class Bad(NamedTuple):
 XID = struct.Struct("<i")
 SIZE = struct.Struct("<i")
 EXPIRATION = struct.Struct("<i")  # of ADD: seconds
+ADD_TIME = struct.Struct("<q")
 TIMES = struct.Struct(
     "<"
     "q"  # add time, milliseconds

@@ -8,7 +8,7 @@ __all__ = ["Doubts"]
 
 _LISTED = 100
 # Once there is one of these in a file there are many, and the first tells all that the others do.
-_LISTED_ONCE = frozenset({DoubtKind.SURPLUS, DoubtKind.DUPLICATES})
+_LISTED_OF = {DoubtKind.SURPLUS: 1, DoubtKind.DUPLICATES: 1}
 
 
 class Doubts:
@@ -16,30 +16,32 @@ class Doubts:
 
     def __init__(self) -> None:
         self._listed: list[Doubt] = []
+        # How many there are, listed or not.
         self._counts: dict[tuple[str, DoubtKind], int] = {}
-        self._last: dict[tuple[str, DoubtKind], int] = {}
-
-    def add(self, doubt: Doubt, count: int = 1) -> None:
-        """The doubt, and as many more of its kind behind it as `count` says."""
-        key = (doubt.file, doubt.kind)
-        known = self._counts.get(key, 0)
-        if known < (1 if doubt.kind in _LISTED_ONCE else _LISTED):
-            self._listed.append(doubt)
-        self._counts[key] = known + count
-        self._last[key] = doubt.position
 
     def is_listed(self, file: str, kind: DoubtKind) -> bool:
-        """Whether another one would be listed, so that its text is worth making."""
-        return self._counts.get((file, kind), 0) < (1 if kind in _LISTED_ONCE else _LISTED)
+        """Whether one more would be listed, so that its text is worth making."""
+        return self._counts.get((file, kind), 0) < _LISTED_OF.get(kind, _LISTED)
+
+    def add(self, doubt: Doubt, count: int = 1) -> None:
+        """A doubt, which may stand for so many of its kind."""
+        if self.is_listed(doubt.file, doubt.kind):
+            self._listed.append(doubt)
+        key = doubt.file, doubt.kind
+        self._counts[key] = self._counts.get(key, 0) + count
 
     def all(self) -> tuple[Doubt, ...]:
-        shown: dict[tuple[str, DoubtKind], int] = {}
+        left = dict(self._counts)
+        last = {}
         for doubt in self._listed:
-            key = (doubt.file, doubt.kind)
-            shown[key] = shown.get(key, 0) + 1
+            key = doubt.file, doubt.kind
+            left[key] -= 1
+            last[key] = doubt.position
         more = (
-            Doubt(file, self._last[file, kind], DoubtKind.MORE, f"{left:,} more of the kind '{kind}'")
-            for (file, kind), count in self._counts.items()
-            if (left := count - shown[file, kind])
+            Doubt(
+                file, last[file, kind], DoubtKind.MORE, f"{count:,} more of the kind '{kind}' behind this one"
+            )
+            for (file, kind), count in left.items()
+            if count
         )
         return (*self._listed, *more)

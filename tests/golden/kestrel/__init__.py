@@ -1,0 +1,1 @@
+"""Kestrel's journals, written from its specification alone."""
