@@ -19,6 +19,9 @@ __all__ = ["cli", "main"]
 VERBS: Mapping[str, Mapping[str, Callable[[], click.Command]]] = {
     "cli": {
         "serve": lambda: import_module("barbicel.cli.serve").serve,
+        "import-journals": lambda: import_module("barbicel.cli.import_journals").import_journals,
+        "export-journals": lambda: import_module("barbicel.cli.export_journals").export_journals,
+        "verify-import": lambda: import_module("barbicel.cli.verify_import").verify_import,
     },
     "log": {
         "inspect": lambda: import_module("barbicel.cli.log_inspect").inspect,

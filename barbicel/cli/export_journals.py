@@ -1,0 +1,53 @@
+"""`barbicel export-journals`: queues as journals that Kestrel replays, so that a migration can be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from barbicel.cli.import_journals import config_option, data_option, loaded_config, queue_option
+from barbicel.cli.offsets import counted
+from barbicel.cli.options import directory_name, json_option
+from barbicel.cli.page import Page, number_table, render_json
+from barbicel.disk import RealDisk
+from barbicel.gateway.migration.directory_target import DirectoryTarget
+from barbicel.gateway.migration.export import ExportedLine, export_queues
+
+__all__ = ["export_journals"]
+
+
+@click.command("export-journals")
+@click.argument("destination", metavar="DEST", callback=directory_name)
+@queue_option
+@data_option
+@config_option
+@json_option
+def export_journals(
+    destination: str, queues: Sequence[str], data: str | None, path: str | None, as_json: bool
+) -> None:
+    """Write the queues of a data directory into DEST, as journals of Kestrel 2.4. No server may run on it.
+
+    What is unread is written in order, with its time of adding and its expiry, and what is open as an open
+    read. The queues stay as they are, and no journal in DEST is overwritten.
+
+    \b
+    Exit codes:
+      0  written
+      2  wrong usage, or something cannot be read or written
+    """
+    disk, config = RealDisk(), loaded_config(path)
+    with DirectoryTarget.open(disk, data or config.data_directory, config=config, may_create=False) as target:
+        exported = export_queues(disk, target, destination, queues)
+    if as_json:
+        render_json({"destination": destination, "queues": [line._asdict() for line in exported]})
+    else:
+        _tell(Page(), destination, exported)
+
+
+def _tell(page: Page, destination: str, exported: Sequence[ExportedLine]) -> None:
+    page.line(f"Journals {destination}")
+    if exported:
+        page.table("Queues", number_table(("queue", "items", "open", "bytes"), exported, words=("queue",)))
+    items = sum(line.items for line in exported)
+    page.ending(f"Wrote {counted(len(exported), 'journal')} of {counted(items, 'item')}.")

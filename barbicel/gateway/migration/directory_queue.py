@@ -1,0 +1,186 @@
+"""One queue of a data directory: a topic's only partition, and its groups. No server runs on it.
+
+Batches are built here and written by Keratin's writer: while one is synced the next is built. The groups are
+Stroma's, as the gateway has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from barbicel.clock import Clock
+from barbicel.codecs.kafka.new_batch import NewRecord, build_appendable
+from barbicel.codecs.kafka.record_batch import BadBatch, decode_header, stamp
+from barbicel.codecs.kafka.records import decode_records
+from barbicel.codecs.topic_file import Topic
+from barbicel.disk import Disk
+from barbicel.errors import CorruptLog
+from barbicel.gateway.broker.partition import LEADER_EPOCH, MAX_OPENED_BYTES
+from barbicel.gateway.broker.producer_file import ProducerFile
+from barbicel.gateway.migration.marks import StoredItem, stored_item
+from barbicel.gateway.migration.target import Begun, Reading, TargetQueue, TargetRefused, guard_group
+from barbicel.keratin import Appended, Log, Writer
+from barbicel.keratin import NewRecord as LogRecord
+from barbicel.kestrel_compat.names import is_reserved_group
+from barbicel.stroma import BumpAckedUntil, Commit, Event, GroupKey, GroupState, GroupStore, MarkInflight
+from barbicel.stroma.directory import list_groups_of
+from barbicel.stroma.layout import StoreLayout
+
+__all__ = ["PARTITION", "DirectoryQueue"]
+
+PARTITION = 0
+
+
+class DirectoryQueue(TargetQueue):
+    """A topic's only partition and its groups. Whoever opens it closes it."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        topic: Topic,
+        log: Log,
+        store: GroupStore,
+        groups: StoreLayout,
+        writer: Writer,
+        clock: Clock,
+    ) -> None:
+        if log.damage:
+            raise TargetRefused(
+                f"the log of {topic.name!r} is damaged", path=log.path, hint="see 'barbicel log repair'"
+            )
+        self.topic = topic
+        self._log = log
+        self._disk = disk
+        self._store = store
+        self._layout = groups
+        self._writer = writer
+        self._failed: list[Exception] = []
+        self._appended = 0
+        if not log.was_clean:
+            self._store.clamp(topic.name, PARTITION, log.end_offset)
+        self._producer_file = ProducerFile(disk, log.path)
+        self._producers = self._producer_file.restore(log, clock)
+
+    def close(self) -> None:
+        try:
+            if self._appended and self._log.is_writable:
+                # Or the next start would read all that was appended, in search of producers.
+                self._log.sync()
+                self._producers.advance(self._log.end_offset)
+                self._producer_file.write(self._producers.snapshot())
+        finally:
+            self._log.close()
+
+    @property
+    def start_offset(self) -> int:
+        return self._log.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.end_offset
+
+    # --- lines --------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> frozenset[str]:
+        found = list_groups_of(self._disk, self._layout, self.topic.name, PARTITION)
+        return frozenset(key.group for key in found if is_reserved_group(key.group))
+
+    def begin_lines(self, groups: Sequence[str]) -> None:
+        """Those that there are stay where they are."""
+        fresh = [key for group in groups if not self._store.exists(key := self._key(group))]
+        for key in fresh:
+            self._store.record(key, [BumpAckedUntil(self._log.end_offset)])
+        self._store.sync(fresh)
+
+    def state(self, group: str) -> GroupState | None:
+        key = self._key(group)
+        return self._store.state(key) if self._store.exists(key) else None
+
+    def reading(self, group: str) -> Reading | None:
+        state = self.state(group)
+        return None if state is None else Reading(state.is_acked, None)
+
+    def keep_open(self, group: str, offsets: Sequence[int], deadline_ms: int) -> None:
+        self._record(group, [MarkInflight(offset, deadline_ms, 0) for offset in offsets])
+
+    def _key(self, group: str) -> GroupKey:
+        return GroupKey(self.topic.name, PARTITION, group)
+
+    def _record(self, group: str, events: Sequence[Event]) -> None:
+        self._store.record(self._key(group), events)
+        self._store.sync([self._key(group)])
+
+    # --- an import ----------------------------------------------------------------------------------
+
+    def begun(self) -> Begun | None:
+        state = self.state(guard_group(self.topic.name))
+        if state is None or state.metadata is None:
+            return None
+        return Begun(state.metadata.decode("utf-8", "replace"), state.acked_until)
+
+    def begin(self, import_id: str) -> Begun:
+        first_offset = self._log.end_offset
+        self._record(guard_group(self.topic.name), [Commit(first_offset, None, import_id.encode())])
+        return Begun(import_id, first_offset)
+
+    def end(self) -> None:
+        self._store.delete(self._key(guard_group(self.topic.name)))
+
+    # --- records ------------------------------------------------------------------------------------
+
+    def append(self, batch: Sequence[NewRecord]) -> None:
+        data = build_appendable(batch)
+        max_timestamp = max(record.timestamp_ms for record in batch)
+        record = LogRecord(
+            data,
+            timestamp_ms=max_timestamp if max_timestamp >= 0 else None,
+            span=len(batch),
+            stamp=partial(_stamp, data),
+        )
+        self._raise_failed()
+        self._appended += 1
+        self._writer.submit(self._log, (record,), self._answered)
+
+    def _answered(self, outcome: Appended | Exception) -> None:
+        if isinstance(outcome, Exception):
+            self._failed.append(outcome)
+
+    def settle(self) -> None:
+        if self._appended:
+            # Answers come in order: this one is the last.
+            self._writer.append(self._log, ())
+        self._raise_failed()
+
+    def _raise_failed(self) -> None:
+        if self._failed:
+            raise self._failed[0]
+
+    def scan(self, from_offset: int) -> Iterator[StoredItem]:
+        """Everything that is an item. Raises CorruptLog, and TargetRefused for a batch nobody can read."""
+        for record in self._log.scan(max(from_offset, self._log.start_offset)):
+            try:
+                yield from _items(record.payload, from_offset)
+            except BadBatch as error:
+                raise CorruptLog(
+                    error.message,
+                    first_offset=record.offset,
+                    end_offset=record.end_offset,
+                    path=self._log.path,
+                ) from error
+
+
+def _items(batch: memoryview, from_offset: int) -> Iterator[StoredItem]:
+    header = decode_header(batch)
+    if header.is_control:
+        return
+    for offset, added_ms, _, data, headers in decode_records(
+        batch, max_bytes=max(MAX_OPENED_BYTES, len(batch))
+    ):
+        if data is not None and offset >= from_offset:
+            yield stored_item(offset, added_ms, data, headers)
+
+
+def _stamp(batch: bytearray, base_offset: int) -> None:
+    stamp(batch, base_offset, LEADER_EPOCH)

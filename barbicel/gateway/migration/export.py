@@ -1,0 +1,156 @@
+"""The way back: a queue's lines as journals that Kestrel 2.4 replays to the same queue.
+
+A line is one file: first what is open, as an ADDX and the reservation of it, then all else in order. Nothing
+is taken from the lines. A file appears under its name when all of it is durable, and none is ever replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from barbicel.codecs.kestrel_journal import encode_addx, encode_remove_tentative
+from barbicel.disk import Disk, File
+from barbicel.errors import BarbicelError
+from barbicel.gateway.migration.directory_queue import DirectoryQueue
+from barbicel.gateway.migration.directory_target import DirectoryTarget
+from barbicel.gateway.migration.importing import storable_expiry
+from barbicel.gateway.migration.marks import StoredItem
+from barbicel.gateway.migration.source import NoSuchQueue
+from barbicel.kestrel_compat.names import QueueName, child_of, parse_queue_name, queue_of, topic_of
+from barbicel.stroma import GroupState
+
+__all__ = ["ExportedLine", "JournalExists", "export_queue", "export_queues"]
+
+# Kestrel ignores what has this in its name.
+TEMPORARY = "~~"
+PIECE_BYTES = 1 << 20
+MAX_EXPIRY_MS = (1 << 63) - 1
+
+
+class JournalExists(BarbicelError):
+    """A journal is there already."""
+
+
+class ExportedLine(NamedTuple):
+    queue: str
+    items: int
+    open_reads: int
+    bytes: int
+
+
+def export_queues(
+    disk: Disk, target: DirectoryTarget, directory: str, queues: Collection[str] = ()
+) -> list[ExportedLine]:
+    """The lines of these queues and of their children, or of all. Nothing is written if a journal of any is
+    there. Raises NoSuchQueue, JournalExists."""
+    topics = [topic_of(parse_queue_name(name).master) for name in queues]
+    for name, topic in zip(queues, topics, strict=True):
+        if target.catalogue.by_name(topic) is None:
+            raise NoSuchQueue(f"there is no queue {name!r}")
+    chosen = topics or [topic.name for topic in target.catalogue if topic.partitions == 1]
+    for topic in chosen:
+        with _found(target, topic) as queue:
+            check_absent(disk, directory, queue)
+    exported = []
+    for topic in dict.fromkeys(chosen):
+        with _found(target, topic) as queue:
+            exported += export_queue(disk, queue, directory)
+    return exported
+
+
+def _found(target: DirectoryTarget, topic: str) -> DirectoryQueue:
+    queue = target.find(topic)
+    assert queue is not None
+    return queue
+
+
+def check_absent(disk: Disk, directory: str, queue: DirectoryQueue) -> None:
+    """Raises JournalExists if one of its lines has any file there."""
+    names = {_name(queue, group) for group in queue.groups}
+    for found in disk.names(directory) if disk.exists(directory) else ():
+        if found.partition(".")[0] in names:
+            raise JournalExists(
+                "there is a journal already",
+                path=f"{directory}/{found}",
+                hint="it is not overwritten: choose an empty directory",
+            )
+
+
+def export_queue(disk: Disk, queue: DirectoryQueue, directory: str) -> list[ExportedLine]:
+    """Write a journal for each line; durable on return. Raises JournalExists before anything is written."""
+    disk.make_directory(directory)
+    check_absent(disk, directory, queue)
+    return [_export_line(disk, queue, group, directory) for group in sorted(queue.groups)]
+
+
+def _name(queue: DirectoryQueue, group: str) -> str:
+    return QueueName(queue_of(queue.topic.name), child_of(group)).text
+
+
+def _export_line(disk: Disk, queue: DirectoryQueue, group: str, directory: str) -> ExportedLine:
+    """Temporary → write → fsync → rename → fsync of the directory."""
+    name = _name(queue, group)
+    temporary = f"{directory}/{name}{TEMPORARY}export"
+    if disk.exists(temporary):
+        disk.unlink(temporary)  # of an export that was killed
+    file = disk.open(temporary, "create")
+    try:
+        exported = _write_line(file, queue, group, name)
+        file.fdatasync()
+    finally:
+        file.close()
+    disk.rename(temporary, f"{directory}/{name}")
+    disk.sync_directory(directory)
+    return exported
+
+
+def _write_line(file: File, queue: DirectoryQueue, group: str, name: str) -> ExportedLine:
+    state = queue.state(group)
+    assert state is not None
+    journal = _JournalFile(file)
+    open_reads = items = 0
+    if state.inflight:
+        for item in unread_items(queue, state, group):
+            if item.offset in state.inflight:
+                open_reads += 1
+                journal.write(_entry(item), encode_remove_tentative(open_reads))
+    for item in unread_items(queue, state, group):
+        if item.offset not in state.inflight:
+            items += 1
+            journal.write(_entry(item))
+    journal.flush()
+    return ExportedLine(name, items + open_reads, open_reads, file.size())
+
+
+def _entry(item: StoredItem) -> bytes:
+    """Anybody can write a header: what does not fit an entry is as far away as one can say."""
+    expiry_ms = storable_expiry(item.expiry_ms)
+    return encode_addx(item.data, item.added_ms, None if expiry_ms is None else min(expiry_ms, MAX_EXPIRY_MS))
+
+
+def unread_items(queue: DirectoryQueue, state: GroupState, group: str) -> Iterator[StoredItem]:
+    """What a group has still to read, what it has in hand included."""
+    for item in queue.scan(state.acked_until):
+        if (item.audience is None or group in item.audience) and not state.is_acked(item.offset):
+            yield item
+
+
+class _JournalFile:
+    """Gathers entries, for a write costs more than most of them."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._pieces: list[bytes] = []
+        self._bytes = 0
+
+    def write(self, *entries: bytes) -> None:
+        self._pieces += entries
+        self._bytes += sum(map(len, entries))
+        if self._bytes >= PIECE_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._pieces:
+            self._file.append(self._pieces)
+        self._pieces, self._bytes = [], 0

@@ -1,0 +1,295 @@
+"""Importing: family by family, each exactly once, whatever stopped an earlier try.
+
+Everything that decides lies in the target (see target.py), nothing in memory: a run looks at what is there
+and goes on behind it. A family that cannot be imported is told of, and the others are imported all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import islice
+from typing import NamedTuple
+
+from barbicel.clock import Clock, wall_clock_ms
+from barbicel.codecs.kafka.new_batch import NewRecord
+from barbicel.errors import BarbicelError
+from barbicel.gateway.migration.marks import cut_batches, imported_items, last_count
+from barbicel.gateway.migration.merge import Merged, merge
+from barbicel.gateway.migration.source import Family, JournalSource
+from barbicel.gateway.migration.target import MAX_ITEM_BYTES, Completed, Target, TargetQueue
+from barbicel.gateway.migration.watch import Watch
+from barbicel.kestrel_compat.items import Audience, new_record
+from barbicel.kestrel_compat.journals.queue import Doubt, JournalItem, ReplayedQueue
+
+__all__ = [
+    "FamilyOutcome",
+    "ImportRules",
+    "LineCount",
+    "Outcome",
+    "Skipped",
+    "import_family",
+    "plan_family",
+    "storable",
+    "storable_expiry",
+]
+
+
+class Outcome(StrEnum):
+    PLANNED = "planned"  # a dry run
+    IMPORTED = "imported"
+    ALREADY = "already imported"
+    REFUSED = "refused"  # something else was imported from these journals before
+    FAILED = "failed"
+
+
+class Skipped(NamedTuple):
+    """An item that was not imported."""
+
+    file: str
+    position: int
+    what: str
+
+
+class LineCount(NamedTuple):
+    queue: str
+    items: int
+    open_reads: int
+    operations: int
+    bytes: int
+
+
+@dataclass(slots=True)
+class FamilyOutcome:
+    """What became of a queue and its children."""
+
+    master: str
+    import_id: str
+    outcome: Outcome
+    lines: list[LineCount] = field(default_factory=list)
+    # In the log, after lines have shared what they can; how many of them an earlier run had stored.
+    records: int = 0
+    records_before: int = 0
+    doubts: list[Doubt] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    problem: str | None = None
+
+    @property
+    def is_in_doubt(self) -> bool:
+        return bool(self.skipped) or any(not doubt.is_harmless for doubt in self.doubts)
+
+
+class ImportRules(NamedTuple):
+    # What is open stays so until then; None puts it back to the head.
+    keep_open_until_ms: int | None = None
+    # Import though other journals of the same queues were imported before.
+    again: bool = False
+
+
+def import_family(
+    source: JournalSource,
+    family: Family,
+    target: Target,
+    completed: Sequence[Completed],
+    rules: ImportRules,
+    watch: Watch,
+    clock: Clock = wall_clock_ms,
+) -> FamilyOutcome:
+    """Bring a family over. What goes wrong with it is in the answer; nothing is raised for that."""
+    result = FamilyOutcome(family.master, family.import_id, Outcome.IMPORTED)
+    try:
+        if family.import_id in _known(completed, family):
+            _clear_guard(target, family)
+            result.outcome = Outcome.ALREADY
+        elif _known(completed, family) and not rules.again:
+            result.outcome, result.problem = Outcome.REFUSED, _REFUSED
+        else:
+            _import(source, family, target, rules, watch, clock, result)
+    except BarbicelError as error:
+        result.outcome, result.problem = Outcome.FAILED, str(error)
+    return result
+
+
+_REFUSED = (
+    "other journals of this queue were imported before: --again would add all that is in these to what is"
+    " there; to begin anew, delete the queue and its children from the target first"
+)
+_UNDER_WAY = (
+    "an import of other journals of this queue is not complete: go on with those, or give --again to leave it"
+    " as it is and add all that is in these"
+)
+
+
+def _known(completed: Iterable[Completed], family: Family) -> set[str]:
+    return {entry.import_id for entry in completed if entry.topic == family.topic}
+
+
+def _clear_guard(target: Target, family: Family) -> None:
+    """A run may have been killed right after its entry in the ledger."""
+    queue = target.find(family.topic)
+    if queue is not None:
+        with queue:
+            begun = queue.begun()
+            if begun is not None and begun.import_id == family.import_id:
+                queue.end()
+
+
+def _import(
+    source: JournalSource,
+    family: Family,
+    target: Target,
+    rules: ImportRules,
+    watch: Watch,
+    clock: Clock,
+    result: FamilyOutcome,
+) -> None:
+    lines = _replay(source, family, watch, result)
+    with target.make([line.name for line in family.lines]) as queue:
+        begun = queue.begun()
+        if begun is not None and begun.import_id != family.import_id and not rules.again:
+            result.outcome, result.problem = Outcome.REFUSED, _UNDER_WAY
+            return
+        if begun is None or begun.import_id != family.import_id:
+            begun = queue.begin(family.import_id)
+        result.records_before = last_count(queue.scan(begun.first_offset), family.import_id)
+        result.records = _append(queue, family, lines, result, watch)
+        if rules.keep_open_until_ms is not None:
+            _keep_open(queue, family, lines, begun.first_offset, rules.keep_open_until_ms)
+        entry = Completed(family.topic, family.import_id, begun.first_offset, result.records, clock())
+        target.note_completed(entry)
+        queue.end()
+
+
+def _replay(
+    source: JournalSource, family: Family, watch: Watch, result: FamilyOutcome
+) -> list[ReplayedQueue]:
+    watch.replaying(family.master, family.size_bytes)
+    lines = [source.replay(line, watch.replayed) for line in family.lines]
+    for line, replayed in zip(family.lines, lines, strict=True):
+        result.lines.append(
+            LineCount(
+                line.name.text,
+                len(replayed.items),
+                len(replayed.open),
+                replayed.operations,
+                line.size_bytes,
+            )
+        )
+        result.doubts += replayed.doubts
+    return lines
+
+
+# --- records --------------------------------------------------------------------------------------------
+
+
+def _append(
+    queue: TargetQueue,
+    family: Family,
+    lines: Sequence[ReplayedQueue],
+    result: FamilyOutcome,
+    watch: Watch,
+) -> int:
+    """Append what is not there yet; on return all is durable. How many records there are in all."""
+    watch.importing(family.master, sum(len(line.items) for line in lines))
+    groups = [line.name.group for line in family.lines]
+    audience_of = _Audiences(groups, queue.groups)
+    merged = storable_records(lines, result.skipped.append)
+    stored = result.records_before
+    passed = sum(len(one.lines) for one in islice(merged, stored))
+    watch.imported(passed)
+    for batch in cut_batches(_records(merged, audience_of), family.import_id, stored):
+        queue.append(batch)
+        stored += len(batch)
+        watch.imported(audience_of.take_count())
+    queue.settle()
+    return stored
+
+
+def storable_records(
+    lines: Sequence[ReplayedQueue], skip: Callable[[Skipped], None] = lambda skipped: None
+) -> Iterator[Merged]:
+    """What is to be stored of these lines, in order, always the same."""
+    return merge([storable(line.items, skip) for line in lines])
+
+
+def storable(items: Iterable[JournalItem], skip: Callable[[Skipped], None]) -> Iterator[JournalItem]:
+    for item in items:
+        if len(item.data) > MAX_ITEM_BYTES:
+            what = f"an item of {len(item.data):,} bytes, {MAX_ITEM_BYTES:,} is the most that a log takes"
+            skip(Skipped(item.file, item.position, what))
+        else:
+            yield item
+
+
+def storable_expiry(expiry_ms: int | None) -> int | None:
+    """A header has no room for what is before 1970, and it is past in any case."""
+    return None if expiry_ms is None else max(expiry_ms, 1)
+
+
+class _Audiences:
+    """Lines' numbers → for whom a record is; counts what it was asked for."""
+
+    def __init__(self, groups: Sequence[str], of_queue: frozenset[str]) -> None:
+        self._groups = groups
+        self._of_queue = of_queue
+        self._known: dict[tuple[int, ...], Audience] = {}
+        self._count = 0
+
+    def of(self, lines: tuple[int, ...]) -> Audience:
+        self._count += len(lines)
+        if lines not in self._known:
+            chosen = frozenset(self._groups[number] for number in lines)
+            self._known[lines] = None if chosen >= self._of_queue else chosen
+        return self._known[lines]
+
+    def take_count(self) -> int:
+        count, self._count = self._count, 0
+        return count
+
+
+def _records(merged: Iterable[Merged], audiences: _Audiences) -> Iterator[NewRecord]:
+    of = audiences.of
+    for (data, added_ms, expiry_ms, _, _), lines in merged:
+        yield new_record(data, 0, storable_expiry(expiry_ms), of(lines), added_ms)
+
+
+def _keep_open(
+    queue: TargetQueue,
+    family: Family,
+    lines: Sequence[ReplayedQueue],
+    first_offset: int,
+    deadline_ms: int,
+) -> None:
+    """What was open in a line are its first items; the log says which offsets these have."""
+    wanted = {
+        line.name.group: len(replayed.open)
+        for line, replayed in zip(family.lines, lines, strict=True)
+        if replayed.open
+    }
+    found: dict[str, list[int]] = {group: [] for group in wanted}
+    for item in imported_items(queue.scan(first_offset), family.import_id) if wanted else ():
+        for group, offsets in found.items():
+            if len(offsets) < wanted[group] and (item.audience is None or group in item.audience):
+                offsets.append(item.offset)
+        if all(len(offsets) == wanted[group] for group, offsets in found.items()):
+            break
+    for group, offsets in found.items():
+        queue.keep_open(group, offsets, deadline_ms)
+
+
+# --- a dry run ------------------------------------------------------------------------------------------
+
+
+def plan_family(source: JournalSource, family: Family, watch: Watch) -> FamilyOutcome:
+    """What an import into an empty target would store. Nothing is changed, and no target is looked at."""
+    result = FamilyOutcome(family.master, family.import_id, Outcome.PLANNED)
+    try:
+        lines = _replay(source, family, watch, result)
+        watch.importing(family.master, sum(len(line.items) for line in lines))
+        for one in storable_records(lines, result.skipped.append):
+            result.records += 1
+            watch.imported(len(one.lines))
+    except BarbicelError as error:
+        result.outcome, result.problem = Outcome.FAILED, str(error)
+    return result
