@@ -14,8 +14,8 @@ from barbicel.disk import Disk, File
 from barbicel.errors import BarbicelError
 from barbicel.gateway.migration.directory_queue import DirectoryQueue
 from barbicel.gateway.migration.directory_target import DirectoryTarget
-from barbicel.gateway.migration.importing import storable_expiry
 from barbicel.gateway.migration.marks import StoredItem
+from barbicel.gateway.migration.records import storable_expiry
 from barbicel.gateway.migration.source import NoSuchQueue
 from barbicel.kestrel_compat.names import QueueName, child_of, parse_queue_name, queue_of, topic_of
 from barbicel.stroma import GroupState

@@ -6,33 +6,27 @@ and goes on behind it. A family that cannot be imported is told of, and the othe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import islice
 from typing import NamedTuple
 
 from barbicel.clock import Clock, wall_clock_ms
-from barbicel.codecs.kafka.new_batch import NewRecord
 from barbicel.errors import BarbicelError
 from barbicel.gateway.migration.marks import cut_batches, imported_items, last_count
-from barbicel.gateway.migration.merge import Merged, merge
+from barbicel.gateway.migration.records import Audiences, Skipped, new_records, storable_records
 from barbicel.gateway.migration.source import Family, JournalSource
-from barbicel.gateway.migration.target import MAX_ITEM_BYTES, Completed, Target, TargetQueue
+from barbicel.gateway.migration.target import Completed, Target, TargetQueue
 from barbicel.gateway.migration.watch import Watch
-from barbicel.kestrel_compat.items import Audience, new_record
-from barbicel.kestrel_compat.journals.queue import Doubt, JournalItem, ReplayedQueue
+from barbicel.kestrel_compat.journals.queue import Doubt, ReplayedQueue
 
 __all__ = [
     "FamilyOutcome",
     "ImportRules",
     "LineCount",
     "Outcome",
-    "Skipped",
     "import_family",
     "plan_family",
-    "storable",
-    "storable_expiry",
 ]
 
 
@@ -42,14 +36,6 @@ class Outcome(StrEnum):
     ALREADY = "already imported"
     REFUSED = "refused"  # something else was imported from these journals before
     FAILED = "failed"
-
-
-class Skipped(NamedTuple):
-    """An item that was not imported."""
-
-    file: str
-    position: int
-    what: str
 
 
 class LineCount(NamedTuple):
@@ -193,65 +179,16 @@ def _append(
     """Append what is not there yet; on return all is durable. How many records there are in all."""
     watch.importing(family.master, sum(len(line.items) for line in lines))
     groups = [line.name.group for line in family.lines]
-    audience_of = _Audiences(groups, queue.groups)
-    merged = storable_records(lines, result.skipped.append)
+    audiences = Audiences(groups, queue.groups)
     stored = result.records_before
-    passed = sum(len(one.lines) for one in islice(merged, stored))
-    watch.imported(passed)
-    for batch in cut_batches(_records(merged, audience_of), family.import_id, stored):
+    records = new_records(lines, audiences, stored, result.skipped.append)
+    watch.imported(audiences.take_count())
+    for batch in cut_batches(records, family.import_id, stored):
         queue.append(batch)
         stored += len(batch)
-        watch.imported(audience_of.take_count())
+        watch.imported(audiences.take_count())
     queue.settle()
     return stored
-
-
-def storable_records(
-    lines: Sequence[ReplayedQueue], skip: Callable[[Skipped], None] = lambda skipped: None
-) -> Iterator[Merged]:
-    """What is to be stored of these lines, in order, always the same."""
-    return merge([storable(line.items, skip) for line in lines])
-
-
-def storable(items: Iterable[JournalItem], skip: Callable[[Skipped], None]) -> Iterator[JournalItem]:
-    for item in items:
-        if len(item.data) > MAX_ITEM_BYTES:
-            what = f"an item of {len(item.data):,} bytes, {MAX_ITEM_BYTES:,} is the most that a log takes"
-            skip(Skipped(item.file, item.position, what))
-        else:
-            yield item
-
-
-def storable_expiry(expiry_ms: int | None) -> int | None:
-    """A header has no room for what is before 1970, and it is past in any case."""
-    return None if expiry_ms is None else max(expiry_ms, 1)
-
-
-class _Audiences:
-    """Lines' numbers → for whom a record is; counts what it was asked for."""
-
-    def __init__(self, groups: Sequence[str], of_queue: frozenset[str]) -> None:
-        self._groups = groups
-        self._of_queue = of_queue
-        self._known: dict[tuple[int, ...], Audience] = {}
-        self._count = 0
-
-    def of(self, lines: tuple[int, ...]) -> Audience:
-        self._count += len(lines)
-        if lines not in self._known:
-            chosen = frozenset(self._groups[number] for number in lines)
-            self._known[lines] = None if chosen >= self._of_queue else chosen
-        return self._known[lines]
-
-    def take_count(self) -> int:
-        count, self._count = self._count, 0
-        return count
-
-
-def _records(merged: Iterable[Merged], audiences: _Audiences) -> Iterator[NewRecord]:
-    of = audiences.of
-    for (data, added_ms, expiry_ms, _, _), lines in merged:
-        yield new_record(data, 0, storable_expiry(expiry_ms), of(lines), added_ms)
 
 
 def _keep_open(

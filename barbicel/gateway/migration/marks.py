@@ -60,21 +60,21 @@ def cut_batches(
 ) -> Iterator[list[NewRecord]]:
     """Batches that a log takes and a Kafka consumer likes, each with its mark."""
     batch: list[NewRecord] = []
-    size, base_ms = 0, 0
+    # Room for bytes and for records, and the times that its records may have.
+    left_bytes = left_records = earliest_ms = latest_ms = 0
     for record in records:
-        record_bytes = len(record.value or b"") + RECORD_OVERHEAD_BYTES
-        if batch and (
-            size + record_bytes > MAX_BATCH_BYTES
-            or len(batch) == MAX_BATCH_RECORDS
-            or abs(record.timestamp_ms - base_ms) > MAX_TIME_SPAN_MS
-        ):
-            stored_before += len(batch)
-            yield _marked(batch, import_id, stored_before)
-            batch, size = [], 0
-        if not batch:
-            base_ms = record.timestamp_ms
+        timestamp_ms, _, data, _ = record
+        left_bytes -= len(data or b"") + RECORD_OVERHEAD_BYTES
+        left_records -= 1
+        if left_bytes < 0 or left_records < 0 or not earliest_ms <= timestamp_ms <= latest_ms:
+            if batch:
+                stored_before += len(batch)
+                yield _marked(batch, import_id, stored_before)
+            batch = []
+            left_bytes = MAX_BATCH_BYTES - len(data or b"") - RECORD_OVERHEAD_BYTES
+            left_records = MAX_BATCH_RECORDS - 1
+            earliest_ms, latest_ms = timestamp_ms - MAX_TIME_SPAN_MS, timestamp_ms + MAX_TIME_SPAN_MS
         batch.append(record)
-        size += record_bytes
     if batch:
         yield _marked(batch, import_id, stored_before + len(batch))
 

@@ -15,8 +15,8 @@ from hashlib import sha256
 from typing import Any
 
 from barbicel.errors import BarbicelError
-from barbicel.gateway.migration.importing import storable_expiry
 from barbicel.gateway.migration.marks import StoredItem, imported_items
+from barbicel.gateway.migration.records import storable_expiry
 from barbicel.gateway.migration.source import Family, JournalLine, JournalSource
 from barbicel.gateway.migration.target import Completed, Reading, Target, TargetQueue
 from barbicel.gateway.migration.watch import Watch
