@@ -11,6 +11,7 @@ from bench.kafka.part import KAFKA
 from bench.keratin.part import KERATIN
 from bench.kestrel.part import KESTREL
 from bench.machine import describe_machine
+from bench.migration.part import MIGRATION
 from bench.report import Measurement, print_table, render_markdown, write_json
 from bench.rounds import OUT, scratch_directory
 from bench.stroma.part import STROMA
@@ -22,6 +23,7 @@ PARTS: dict[str, Sequence[Callable[[str], list[Measurement]]]] = {
     "stroma": STROMA,
     "kafka": KAFKA,
     "kestrel": KESTREL,
+    "migration": MIGRATION,
 }
 
 
