@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition  # type: ignore[import-untyped]
-from kafka.admin import NewTopic  # type: ignore[import-untyped]
+from kafka.admin import ConfigResource, ConfigResourceType, NewTopic  # type: ignore[import-untyped]
 from kafka.errors import KafkaError, TopicAlreadyExistsError  # type: ignore[import-untyped]
 from kafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
 
@@ -38,6 +38,9 @@ from barbicel.kestrel_compat.names import QueueName, child_of, parse_queue_name,
 __all__ = ["GatewayQueue", "GatewayTarget"]
 
 PARTITION = 0
+LIMIT = "max.message.bytes"
+# Beside an item's data.
+MESSAGE_ROOM_BYTES = 64 << 10
 TIMEOUT_MS = 30_000
 POLL_MS = 1000
 # The gateway counts what a Kafka producer has appended in the background.
@@ -151,6 +154,8 @@ class GatewayQueue(TargetQueue):
     def __init__(self, target: GatewayTarget, topic: str) -> None:
         self.topic = topic
         self._target = target
+        # Batches of several items are no larger.
+        self._max_item_bytes = MAX_BATCH_BYTES
         self._partition = TopicPartition(topic, PARTITION)
         self._consumer = target.consumer()
         self._consumer.assign([self._partition])
@@ -227,6 +232,8 @@ class GatewayQueue(TargetQueue):
         """Waits for the answer: the next batch is sent when this one is durable."""
         producer = self._target.producer
         with _refusing(self.topic):
+            if len(batch) == 1 and len(batch[0].value or b"") > self._max_item_bytes:
+                self._allow(len(batch[0].value or b""))
             sent = [
                 producer.send(
                     self.topic,
@@ -242,6 +249,18 @@ class GatewayQueue(TargetQueue):
             offsets = [future.get(timeout=TIMEOUT_S).offset for future in sent]
         if offsets[-1] - offsets[0] != len(batch) - 1:
             raise TargetRefused(f"{self.topic}: a batch was stored in pieces")
+
+    def _allow(self, item_bytes: int) -> None:
+        """Kestrel's items may be larger than what a Kafka producer may send. The limit is only raised, and
+        stays so."""
+        admin, wanted = self._target.admin, item_bytes + MESSAGE_ROOM_BYTES
+        found = admin.describe_configs([self._config({LIMIT: None})], config_filter="all")
+        if int(found["topic"][self.topic][LIMIT]["value"]) < wanted:
+            admin.alter_configs([self._config({LIMIT: str(wanted)})])
+        self._max_item_bytes = item_bytes
+
+    def _config(self, settings: dict[str, str | None]) -> Any:
+        return ConfigResource(ConfigResourceType.TOPIC, self.topic, settings)
 
     def settle(self) -> None:
         """Each append has waited."""

@@ -1,0 +1,57 @@
+"""`export-journals`: its answers and its exit codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import document, run, words
+from tests.golden.kestrel.writer import addx, join
+
+A, B = addx(b"a", 1), addx(b"b", 2, 99)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    (tmp_path / "journals").mkdir()
+    (tmp_path / "journals" / "q").write_bytes(join([A, B]))
+    (tmp_path / "journals" / "q+child").write_bytes(join([B]))
+    assert run("import-journals", tmp_path / "journals", "--data", tmp_path / "data").exit_code == 0
+    return tmp_path / "data"
+
+
+def test_journals_are_written(data: Path, tmp_path: Path) -> None:
+    result = run("export-journals", tmp_path / "back", "--data", data)
+    assert result.exit_code == 0
+    assert "Wrote 2 journals of 3 items." in words(result)
+    assert (tmp_path / "back" / "q").read_bytes() == join([A, B])
+    assert (tmp_path / "back" / "q+child").read_bytes() == join([B])
+
+
+def test_the_report_as_json(data: Path, tmp_path: Path) -> None:
+    result = document(run("export-journals", tmp_path / "back", "--data", data, "--json"))
+    assert result["queues"] == [
+        {"queue": "q", "items": 2, "open_reads": 0, "bytes": len(A.raw + B.raw)},
+        {"queue": "q+child", "items": 1, "open_reads": 0, "bytes": len(B.raw)},
+    ]
+
+
+def test_nothing_is_overwritten(data: Path, tmp_path: Path) -> None:
+    run("export-journals", tmp_path / "back", "--data", data)
+    result = run("export-journals", tmp_path / "back", "--data", data)
+    assert result.exit_code == 2
+    assert "there is a journal already" in result.stderr
+
+
+def test_a_queue_that_is_not_there(data: Path, tmp_path: Path) -> None:
+    result = run("export-journals", tmp_path / "back", "--data", data, "--queue", "nobody")
+    assert result.exit_code == 2
+    assert "there is no queue 'nobody'" in result.stderr
+
+
+def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
+    result = run("export-journals", tmp_path / "back", "--data", tmp_path / "nowhere")
+    assert result.exit_code == 2
+    assert "there is no data directory" in result.stderr
+    assert not (tmp_path / "nowhere").exists()

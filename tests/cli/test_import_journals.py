@@ -1,0 +1,168 @@
+"""`import-journals`: its answers, its exit codes, and what it says of bad input."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import document, run, run_on_terminal, snapshot, words
+from tests.golden.kestrel.writer import Step, addx, join, reserve
+
+A, B, C = (addx(name, 1_300_000_000_000 + index) for index, name in enumerate((b"a", b"b", b"c")))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def write(directory: Path, queues: dict[str, list[Step]]) -> Path:
+    directory.mkdir(exist_ok=True)
+    for name, steps in queues.items():
+        (directory / name).write_bytes(join(steps))
+    return directory
+
+
+@pytest.fixture
+def journals(tmp_path: Path) -> Path:
+    return write(tmp_path / "journals", {"q": [A, B, reserve(1)], "q+child": [B, C]})
+
+
+def test_all_is_well(journals: Path, data: Path) -> None:
+    result = run("import-journals", journals, "--data", data)
+    assert result.exit_code == 0
+    assert "Imported 1 queue: 3 records stored." in words(result)
+    again = run("import-journals", journals, "--data", data)
+    assert again.exit_code == 0
+    assert "Already imported, nothing was done q" in words(again)
+    assert "Imported 0 queues: 0 records stored." in words(again)
+
+
+def test_it_fits_a_terminal(journals: Path, data: Path) -> None:
+    assert run_on_terminal("import-journals", journals, "--data", data).exit_code == 0
+
+
+def test_the_report_as_json(journals: Path, data: Path) -> None:
+    result = document(run("import-journals", journals, "--data", data, "--json"))
+    (queue,) = result["queues"]
+    assert (queue["outcome"], queue["records"], queue["records_before"]) == ("imported", 3, 0)
+    assert [(line["queue"], line["items"], line["open_reads"]) for line in queue["lines"]] == [
+        ("q", 2, 1),
+        ("q+child", 2, 0),
+    ]
+
+
+def test_a_dry_run_changes_nothing(journals: Path, data: Path) -> None:
+    result = run("import-journals", journals, "--data", data, "--dry-run")
+    assert result.exit_code == 0
+    assert "A dry run: 3 records would be stored." in words(result)
+    assert not data.exists()
+
+
+def test_doubts_are_listed_with_file_and_position(journals: Path, data: Path) -> None:
+    (journals / "torn").write_bytes(A.raw + B.raw[:-1])
+    (journals / "notes.txt").write_bytes(b"?")
+    (journals / "q~~12").write_bytes(b"")
+    result = run("import-journals", journals, "--data", data)
+    assert result.exit_code == 1
+    assert f"torn, byte {len(A.raw)}: " in words(result)
+    assert "notes.txt, byte 0: not the name of a journal (stray)" in words(result)
+    assert "Left out, nothing is missing q~~12" in words(result)
+    found = document(run("import-journals", journals, "--data", data, "--dry-run", "--json"))
+    (torn,) = (queue for queue in found["queues"] if queue["master"] == "torn")
+    assert [(one["file"], one["position"], one["kind"]) for one in torn["doubts"]] == [
+        ("torn", len(A.raw), "truncated")
+    ]
+
+
+def test_harmless_leftovers_are_no_doubts(journals: Path, data: Path) -> None:
+    (journals / "q~~12").write_bytes(b"")
+    assert run("import-journals", journals, "--data", data).exit_code == 0
+
+
+def test_journals_that_changed_are_not_imported(journals: Path, data: Path) -> None:
+    run("import-journals", journals, "--data", data)
+    (journals / "q").write_bytes(join([A, B, C]))
+    result = run("import-journals", journals, "--data", data)
+    assert result.exit_code == 3
+    assert "Not imported q: other journals of this queue were imported before" in words(result)
+    assert run("import-journals", journals, "--data", data, "--again").exit_code == 0
+
+
+def test_one_queue_of_many(journals: Path, data: Path) -> None:
+    write(journals, {"other": [A]})
+    result = document(run("import-journals", journals, "--data", data, "--queue", "other", "--json"))
+    assert [queue["master"] for queue in result["queues"]] == ["other"]
+
+
+def test_open_reads_stay_open(journals: Path, data: Path) -> None:
+    assert run("import-journals", journals, "--data", data, "--keep-open").exit_code == 0
+    back = journals.parent / "back"
+    assert run("export-journals", back, "--data", data).exit_code == 0
+    assert (back / "q").read_bytes() == join([A, reserve(1), B])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--bootstrap", "nowhere"], "--bootstrap is HOST:PORT"),
+        (["--bootstrap", "host:99999"], "--bootstrap is HOST:PORT"),
+        (["--bootstrap", "h:1", "--data", "d"], "not both"),
+        (["--bootstrap", "h:1", "--keep-open"], "--keep-open needs --data"),
+        (["--data", "d", "--kestrel", "h:1"], "--kestrel goes with --bootstrap"),
+        (["--queue", "nobody"], "no journal of the queue 'nobody'"),
+        (["--queue", "a.b"], "queue name"),
+        (["--data", ""], "empty"),
+        (["--keep-open-seconds", "0"], "keep-open-seconds"),
+        (["--config", "/nowhere.toml"], "/nowhere.toml"),
+    ],
+)
+def test_wrong_usage(journals: Path, arguments: list[str], message: str) -> None:
+    before = snapshot(journals.parent)
+    result = run("import-journals", journals, *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert snapshot(journals.parent) == before
+
+
+def test_a_source_that_is_not_there(tmp_path: Path, data: Path) -> None:
+    result = run("import-journals", tmp_path / "nowhere", "--data", data)
+    assert result.exit_code == 2
+    assert "nowhere" in result.stderr
+    assert not data.exists()
+
+
+def test_an_empty_source(tmp_path: Path, data: Path) -> None:
+    (tmp_path / "journals").mkdir()
+    result = run("import-journals", tmp_path / "journals", "--data", data)
+    assert result.exit_code == 0
+    assert "Imported 0 queues" in words(result)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_journal_that_may_not_be_read(journals: Path, data: Path) -> None:
+    write(journals, {"good": [A]})
+    (journals / "q").chmod(0)
+    result = run("import-journals", journals, "--data", data)
+    assert result.exit_code == 3
+    assert "Not imported q: " in words(result)
+
+
+def test_a_link_that_leads_nowhere(journals: Path, data: Path) -> None:
+    (journals / "gone").symlink_to("nowhere")
+    result = run("import-journals", journals, "--data", data)
+    assert result.exit_code == 3
+    assert "Not imported gone: " in words(result)
+    assert "Imported 1 queue" in words(result)
+
+
+def test_a_directory_that_a_server_uses(journals: Path, data: Path) -> None:
+    from barbicel.disk import RealDisk
+    from barbicel.gateway.broker.catalogue import Catalogue
+
+    with Catalogue.open(RealDisk(), str(data)):
+        result = run("import-journals", journals, "--data", data)
+    assert result.exit_code == 2
+    assert "a server uses this data directory (stop it, or name it with --bootstrap)" in result.stderr

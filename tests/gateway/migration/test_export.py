@@ -1,0 +1,99 @@
+"""Journals for the way back: what is unread, in order; and nothing is ever overwritten."""
+
+from __future__ import annotations
+
+import pytest
+
+from barbicel.codecs.kafka.new_batch import NewRecord
+from barbicel.gateway.migration.directory_target import DirectoryTarget
+from barbicel.gateway.migration.export import JournalExists
+from barbicel.gateway.migration.importing import ImportRules
+from barbicel.gateway.migration.source import NoSuchQueue
+from barbicel.kestrel_compat.names import parse_queue_name
+from barbicel.stroma import Ack, GroupKey
+from tests.gateway.migration.support import DATA, NOW_MS, disk_with, fixed_clock, run_export, run_import
+from tests.golden.kestrel.writer import Step, addx, join, reserve
+from tests.support.fault_disk import FaultDisk
+
+BACK = "/back"
+A, B, C = (addx(name, 1000 + index) for index, name in enumerate((b"a", b"b", b"c")))
+
+
+def journal(disk: FaultDisk, name: str) -> bytes:
+    return disk.files()[f"{BACK}/{name}"]
+
+
+def exported(queues: dict[str, list[Step]], rules: ImportRules) -> FaultDisk:
+    disk = disk_with(queues)
+    run_import(disk, rules)
+    run_export(disk, BACK)
+    return disk
+
+
+def test_items_are_written_as_kestrel_does() -> None:
+    expiring = addx(b"late", 5, 9_999)
+    disk = exported({"q": [A, B, expiring], "q+child": [B]}, ImportRules())
+    assert journal(disk, "q") == join([A, B, expiring])
+    assert journal(disk, "q+child") == join([B])
+    assert set(disk.files()) >= {"/back/q", "/back/q+child"}
+    assert not [path for path in disk.files() if "~~" in path]
+
+
+def test_open_reads_are_reserved() -> None:
+    disk = exported({"q": [A, B, C, reserve(9), reserve(4)]}, ImportRules(keep_open_until_ms=NOW_MS + 1))
+    assert journal(disk, "q") == join([B, reserve(1), A, reserve(2), C])
+
+
+def test_what_was_read_is_left_out() -> None:
+    disk = disk_with({"q": [A, B, C]})
+    run_import(disk)
+    with DirectoryTarget.open(disk, DATA, clock=fixed_clock) as target:
+        target.store.record(GroupKey("q", 0, "kestrel"), [Ack(1)])
+    run_export(disk, BACK)
+    assert journal(disk, "q") == join([A, C])
+
+
+def test_an_empty_line_is_an_empty_journal() -> None:
+    assert journal(exported({"q": []}, ImportRules()), "q") == b""
+
+
+def test_what_a_journal_cannot_say_is_as_far_as_it_can() -> None:
+    disk = FaultDisk()
+    with (
+        DirectoryTarget.open(disk, DATA, clock=fixed_clock) as target,
+        target.make([parse_queue_name("q")]) as queue,
+    ):
+        for expiry in (b"99999999999999999999", b"0"):
+            queue.append([NewRecord(7, None, b"x", ((b"kestrel-expiry-ms", expiry),))])
+        queue.settle()
+    run_export(disk, BACK)
+    assert journal(disk, "q") == join([addx(b"x", 7, 2**63 - 1), addx(b"x", 7, 1)])
+
+
+@pytest.mark.parametrize("there", ["q", "q.123", "q.5.pack"])
+def test_nothing_is_overwritten(there: str) -> None:
+    disk = disk_with({"q": [A], "another": [B]})
+    run_import(disk)
+    disk.put(f"{BACK}/{there}", b"old")
+    with pytest.raises(JournalExists, match=there):
+        run_export(disk, BACK)
+    assert {path: raw for path, raw in disk.files().items() if path.startswith(BACK)} == {
+        f"{BACK}/{there}": b"old"
+    }
+
+
+def test_queues_are_chosen() -> None:
+    disk = disk_with({"q": [A], "q+a": [A], "another": [B]})
+    run_import(disk)
+    run_export(disk, BACK, queues=["q"])
+    assert sorted(entry.name for entry in disk.list(BACK)) == ["q", "q+a"]
+    with pytest.raises(NoSuchQueue):
+        run_export(disk, "/elsewhere", queues=["nobody"])
+
+
+def test_what_a_killed_export_left_is_replaced() -> None:
+    disk = disk_with({"q": [A]})
+    run_import(disk)
+    disk.put(f"{BACK}/q~~export", b"half")
+    run_export(disk, BACK)
+    assert [entry.name for entry in disk.list(BACK)] == ["q"]
