@@ -7,7 +7,6 @@ It holds where items are, not their data: these are read from the files when an 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
@@ -85,9 +84,8 @@ class Doubt(NamedTuple):
         return self.kind in HARMLESS
 
 
-@dataclass(frozen=True, slots=True)
 class ReplayedQueue:
-    """A queue as its journals leave it.
+    """A queue as its journals leave it. Not to be changed.
 
     `items` begins with the items of the open reads, `items[i]` being that of `open[i]`, the lowest xid first:
     this is the order in which Kestrel puts them back. All others follow in the order in which they would be
@@ -98,8 +96,18 @@ class ReplayedQueue:
     replayed.
     """
 
-    files: tuple[JournalFile, ...]
-    items: Sequence[JournalItem]
-    open: tuple[OpenRead, ...]
-    doubts: tuple[Doubt, ...]
-    operations: int
+    __slots__ = ("doubts", "files", "items", "open", "operations")
+
+    def __init__(
+        self,
+        files: tuple[JournalFile, ...],
+        items: Sequence[JournalItem],
+        open_reads: tuple[OpenRead, ...],
+        doubts: tuple[Doubt, ...],
+        operations: int,
+    ) -> None:
+        self.files = files
+        self.items = items
+        self.open = open_reads
+        self.doubts = doubts
+        self.operations = operations

@@ -106,7 +106,7 @@ class _Replay:
             self._operations += operations
             entry = decode_entry(piece, at, position + at, end)
             if entry is None:
-                return min(position + at, end)
+                return position + at
             if isinstance(entry, Bad):
                 self._refuse(number, entry)
                 return end

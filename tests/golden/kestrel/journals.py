@@ -223,6 +223,9 @@ ODDITIES = {
     "an xid's name is for the next entry only": Golden(
         queue(add_xid(9, b"a"), B, reserve()), [b"a", b"b"], [1]
     ),
+    "an xid's name is gone with a remove": Golden(
+        queue(A, add_xid(9, b"b"), remove(), reserve()), [b"b"], [1]
+    ),
     "an xid's name is not the last xid": Golden(
         queue(save_xid(4), add_xid(2, b"a"), reserve(), B, reserve()), [b"a", b"b"], [2, 5]
     ),
@@ -237,6 +240,13 @@ ODDITIES = {
         [b"a", b"b"],
         doubts=[("q.100", ITEM, "damaged")],
         tails={"q.100": b"\x01"},
+    ),
+    "more reads than a state dump says": Golden(
+        {"q.100": (A, reserve(), state_dump(1, [add_xid(1, b"a")])), "q": (B,)},
+        [b"a", b"b"],
+        [1],
+        doubts=[("q.100", ITEM + 1 + 9 + (ITEM + 4) + 1, "damaged")],
+        tails={"q.100": join([add_xid(1, b"a"), reserve()])},
     ),
     "something behind a state dump's reads": Golden(
         {"q.100": (A, reserve(), state_dump(1, [add_xid(1, b"a")])), "q": (B,)},

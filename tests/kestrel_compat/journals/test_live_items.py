@@ -15,7 +15,7 @@ from barbicel.errors import CorruptFile
 from barbicel.kestrel_compat.journals.queue import JournalFile, JournalItem
 from barbicel.kestrel_compat.journals.replay import replay
 from tests.golden.kestrel.journals import MODIFIED_MS
-from tests.golden.kestrel.writer import Step, add, add_xid, addx, confirm, go_on, join, remove, reserve
+from tests.golden.kestrel.writer import Step, add, add_xid, addx, confirm, go_on, i32, join, remove, reserve
 from tests.kestrel_compat.journals.directory import JournalDirectory
 
 SIZES = (0, 1, 100, 3000, 4096 - 21, 4097, 70_000, 1_100_000)
@@ -136,4 +136,14 @@ def test_a_file_that_changed_gives_no_wrong_items(changed: bytes) -> None:
     with pytest.raises(CorruptFile, match="q: at byte 0: there is no item any more"):
         items[0]
     with pytest.raises(CorruptFile):
+        list(items)
+
+
+@pytest.mark.parametrize("size", [-(2**31), -30, 0, 15, 17, 2**31 - 1])
+def test_a_size_that_changed_gives_no_wrong_items(size: int) -> None:
+    directory = JournalDirectory({"q": join([addx(b""), addx(b"")])})
+    items = directory.replay().items
+    one = addx(b"").raw
+    directory.disk.put("/journals/q", one + one[:1] + i32(size) + one[5:])
+    with pytest.raises(CorruptFile, match="q: at byte 21: there is no item any more"):
         list(items)
