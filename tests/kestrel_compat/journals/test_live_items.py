@@ -139,11 +139,11 @@ def test_a_file_that_changed_gives_no_wrong_items(changed: bytes) -> None:
         list(items)
 
 
-@pytest.mark.parametrize("size", [-(2**31), -30, 0, 15, 17, 2**31 - 1])
+@pytest.mark.parametrize("size", [-(2**31), -30, 0, 15, 2**31 - 1])
 def test_a_size_that_changed_gives_no_wrong_items(size: int) -> None:
-    directory = JournalDirectory({"q": join([addx(b""), addx(b"")])})
+    directory = JournalDirectory({"q": join([addx(b"")] * 3)})
     items = directory.replay().items
     one = addx(b"").raw
-    directory.disk.put("/journals/q", one + one[:1] + i32(size) + one[5:])
+    directory.disk.put("/journals/q", one + one[:1] + i32(size) + one[5:] + one)
     with pytest.raises(CorruptFile, match="q: at byte 21: there is no item any more"):
         list(items)
