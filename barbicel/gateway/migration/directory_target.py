@@ -106,6 +106,10 @@ class DirectoryTarget(Target):
         found = self.catalogue.by_name(topic)
         return None if found is None else self._open(found)
 
+    def topic_id(self, topic: str) -> str | None:
+        found = self.catalogue.by_name(topic)
+        return None if found is None else str(found.id)
+
     def make(self, names: Sequence[QueueName]) -> DirectoryQueue:
         master = names[0].master
         topic = self.catalogue.by_name(topic_of(master))

@@ -112,11 +112,16 @@ class GatewayTarget(Target):
 
     def find(self, topic: str) -> GatewayQueue | None:
         with _refusing(topic):
-            return GatewayQueue(self, topic) if self._exists(topic) else None
+            return GatewayQueue(self, topic) if self._describe(topic) else None
 
-    def _exists(self, topic: str) -> bool:
+    def topic_id(self, topic: str) -> str | None:
+        with _refusing(topic):
+            found = self._describe(topic)
+        return None if found is None else str(found["topic_id"])
+
+    def _describe(self, topic: str) -> dict[str, Any] | None:
         described = self.admin.describe_topics([topic])
-        return bool(described) and not described[0].get("error_code")
+        return described[0] if described and not described[0].get("error_code") else None
 
     def make(self, names: Sequence[QueueName]) -> GatewayQueue:
         with _refusing(names[0].master):
@@ -136,7 +141,7 @@ class GatewayTarget(Target):
 
     def note_completed(self, entry: Completed) -> None:
         with _refusing(LEDGER_TOPIC):
-            if not self._exists(LEDGER_TOPIC):
+            if self._describe(LEDGER_TOPIC) is None:
                 self._make_ledger()
             record = NewRecord(entry.completed_ms, entry.topic.encode(), render_completed(entry))
             with GatewayQueue(self, LEDGER_TOPIC) as ledger:

@@ -6,7 +6,7 @@ and goes on behind it. A family that cannot be imported is told of, and the othe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -85,11 +85,13 @@ def import_family(
     """Bring a family over. What goes wrong with it is in the answer; nothing is raised for that."""
     result = FamilyOutcome(family.master, family.import_id, Outcome.IMPORTED)
     try:
-        if family.import_id in _known(completed, family):
+        known = {(entry.topic_id, entry.import_id) for entry in completed if entry.topic == family.topic}
+        if (target.topic_id(family.topic), family.import_id) in known:
             _clear_guard(target, family)
             result.outcome = Outcome.ALREADY
-        elif _known(completed, family) and not rules.again:
-            result.outcome, result.problem = Outcome.REFUSED, _REFUSED
+        elif known and not rules.again:
+            is_deleted = any(import_id == family.import_id for _, import_id in known)
+            result.outcome, result.problem = Outcome.REFUSED, _DELETED if is_deleted else _CHANGED
         else:
             _import(source, family, target, rules, watch, clock, result)
     except BarbicelError as error:
@@ -97,18 +99,17 @@ def import_family(
     return result
 
 
-_REFUSED = (
+_CHANGED = (
     "other journals of this queue were imported before: --again would add all that is in these to what is"
     " there; to begin anew, delete the queue and its children from the target first"
+)
+_DELETED = (
+    "these journals were imported before, into a queue that was deleted since: --again imports them once more"
 )
 _UNDER_WAY = (
     "an import of other journals of this queue is not complete: go on with those, or give --again to leave it"
     " as it is and add all that is in these"
 )
-
-
-def _known(completed: Iterable[Completed], family: Family) -> set[str]:
-    return {entry.import_id for entry in completed if entry.topic == family.topic}
 
 
 def _clear_guard(target: Target, family: Family) -> None:
@@ -142,8 +143,10 @@ def _import(
         result.records = _append(queue, family, lines, result, watch)
         if rules.keep_open_until_ms is not None:
             _keep_open(queue, family, lines, begun.first_offset, rules.keep_open_until_ms)
-        entry = Completed(family.topic, family.import_id, begun.first_offset, result.records, clock())
-        target.note_completed(entry)
+        topic_id = target.topic_id(family.topic) or ""
+        target.note_completed(
+            Completed(family.topic, topic_id, family.import_id, begun.first_offset, result.records, clock())
+        )
         queue.end()
 
 

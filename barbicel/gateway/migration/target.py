@@ -59,6 +59,8 @@ class Completed(NamedTuple):
     """An entry of the ledger."""
 
     topic: str
+    # A queue that was deleted and made anew has another one.
+    topic_id: str
     import_id: str
     first_offset: int
     # In the log; fewer than items if lines share them.
@@ -123,6 +125,10 @@ class Target(Closing):
     def find(self, topic: str) -> TargetQueue | None: ...
 
     @abstractmethod
+    def topic_id(self, topic: str) -> str | None:
+        """None if there is no such topic."""
+
+    @abstractmethod
     def make(self, names: Sequence[QueueName]) -> TargetQueue:
         """The queue of these lines. On return its topic and their groups exist, durably; groups that are new
         begin at the log's end."""
@@ -152,7 +158,7 @@ def parse_completed(text: bytes) -> Completed | None:
         entry = Completed(**fields)
     except (ValueError, TypeError, RecursionError):
         return None
-    texts, numbers = entry[:2], entry[2:]
+    texts, numbers = entry[:3], entry[3:]
     if not all(isinstance(one, str) for one in texts) or not all(type(one) is int for one in numbers):
         return None
     return entry

@@ -93,7 +93,9 @@ def _verify(
         result.problem = "the target has no such queue"
         return
     with queue:
-        first_offset = _first_offset(queue, family, completed, result)
+        topic_id = target.topic_id(family.topic)
+        entries = [entry for entry in completed if (entry.topic, entry.topic_id) == (family.topic, topic_id)]
+        first_offset = _first_offset(queue, family, entries, result)
         if first_offset is None:
             return
         watch.importing(family.master, sum(len(line.items) for line in lines))
@@ -101,10 +103,9 @@ def _verify(
 
 
 def _first_offset(
-    queue: TargetQueue, family: Family, completed: Sequence[Completed], result: FamilyVerdict
+    queue: TargetQueue, family: Family, entries: Sequence[Completed], result: FamilyVerdict
 ) -> int | None:
     """Where the import's records begin; None and a problem if there is no complete import."""
-    entries = [entry for entry in completed if entry.topic == family.topic]
     own = [entry for entry in entries if entry.import_id == family.import_id]
     begun = queue.begun()
     if not own:

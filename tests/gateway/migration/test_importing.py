@@ -154,6 +154,21 @@ def test_journals_that_changed_are_refused() -> None:
     assert [one.outcome for one in run_import(disk, AGAIN)] == [Outcome.ALREADY]
 
 
+def test_a_queue_that_was_deleted_can_be_imported_again() -> None:
+    disk = disk_with({"q": items(1, 2)})
+    run_import(disk)
+    with open_target(disk) as target:
+        target.store.delete(GroupKey("q", 0, "kestrel"))
+        target.catalogue.delete("q")
+    (outcome,) = run_import(disk)
+    assert outcome.outcome is Outcome.REFUSED
+    assert "deleted since" in (outcome.problem or "")
+    assert [one.outcome for one in run_import(disk, AGAIN)] == [Outcome.IMPORTED]
+    assert [one.outcome for one in run_import(disk, AGAIN)] == [Outcome.ALREADY]
+    assert line(disk, "q") == kept(1, 2)
+    assert [one.verdict for one in run_verify(disk)] == [Verdict.COMPLETE]
+
+
 def test_the_same_size_with_another_end_is_a_change() -> None:
     disk = disk_with({"q": items(1)})
     run_import(disk)

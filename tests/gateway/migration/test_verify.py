@@ -37,7 +37,9 @@ def verify_against(records: list[NewRecord]) -> FamilyVerdict:
             for batch in cut_batches(records, family.import_id):
                 queue.append(batch)
             queue.settle()
-        target.note_completed(Completed("q", family.import_id, 0, len(records), 0))
+        topic_id = target.topic_id("q")
+        assert topic_id is not None
+        target.note_completed(Completed("q", topic_id, family.import_id, 0, len(records), 0))
     (verdict,) = run_verify(disk)
     return verdict
 
@@ -116,7 +118,7 @@ def test_what_others_append_is_not_counted() -> None:
         (lambda target: None, "the target has no such queue"),
         (lambda target: target.make([parse_queue_name("q")]).close(), "nothing was imported"),
         (lambda target: _begin(target, "0123456789abcdef"), "other journals"),
-        (lambda target: target.note_completed(Completed("q", "f" * 16, 0, 0, 0)), "no such queue"),
+        (lambda target: target.note_completed(Completed("q", "", "f" * 16, 0, 0, 0)), "no such queue"),
     ],
 )
 def test_without_an_import_it_says_so(prepare: Callable[[DirectoryTarget], None], problem: str) -> None:
