@@ -185,6 +185,19 @@ def test_an_import_under_way_is_not_mixed_with_another() -> None:
     assert [one.outcome for one in run_import(disk, AGAIN)] == [Outcome.IMPORTED]
 
 
+def test_readers_that_are_faster_do_not_free_the_log_of_an_import_under_way() -> None:
+    """The gateway drops what every group is past."""
+    disk = FaultDisk()
+    with open_target(disk) as target, target.make([parse_queue_name("q")]) as queue:
+        queue.append([NewRecord(7, None, b"before")])
+        queue.settle()
+        queue.begin("0123456789abcdef")
+        queue.append([NewRecord(8, None, b"imported")])
+        queue.settle()
+        target.store.record(GroupKey("q", 0, "kestrel"), [Ack(0), Ack(1)])
+        assert min(target.store.state(key).acked_until for key in target.store.groups()) == 1
+
+
 def test_nothing_is_left_under_way() -> None:
     disk = disk_with({"q": items(1)})
     run_import(disk)
