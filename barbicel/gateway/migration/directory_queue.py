@@ -20,6 +20,7 @@ from barbicel.gateway.broker.partition import LEADER_EPOCH, MAX_OPENED_BYTES
 from barbicel.gateway.broker.producer_file import ProducerFile
 from barbicel.gateway.migration.marks import StoredItem, stored_item
 from barbicel.gateway.migration.target import Begun, Reading, TargetQueue, TargetRefused, guard_group
+from barbicel.keratin import Ack as LogAck
 from barbicel.keratin import Appended, Log, Writer
 from barbicel.keratin import NewRecord as LogRecord
 from barbicel.kestrel_compat.names import is_reserved_group
@@ -141,7 +142,8 @@ class DirectoryQueue(TargetQueue):
         )
         self._raise_failed()
         self._appended += 1
-        self._writer.submit(self._log, (record,), self._answered)
+        # Nobody waits for it: what counts is that all is durable before the ledger says so.
+        self._writer.submit(self._log, (record,), self._answered, LogAck.AFTER_WRITE)
 
     def _answered(self, outcome: Appended | Exception) -> None:
         if isinstance(outcome, Exception):
