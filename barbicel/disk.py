@@ -119,6 +119,9 @@ class Disk(Protocol):
 
     def exists(self, path: str) -> bool: ...
 
+    def modified_ms(self, path: str) -> int:
+        """When the file was last changed; 0 for a link that leads nowhere."""
+
     def unchanged_since(self, directory: str, path: str) -> bool:
         """Whether no name in a directory came or went since a file was written; False if in doubt."""
 
@@ -336,6 +339,14 @@ class RealDisk:
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)
+
+    def modified_ms(self, path: str) -> int:
+        try:
+            return os.stat(path).st_mtime_ns // 1_000_000
+        except FileNotFoundError:
+            return 0
+        except OSError as cause:
+            raise DiskError("stat", path, cause) from cause
 
     def unchanged_since(self, directory: str, path: str) -> bool:
         # The time of a change to the directory cannot be set, as programs that copy do with the other one.

@@ -19,8 +19,6 @@ from barbicel.kestrel_compat.names import QueueName, parse_queue_name, topic_of
 
 __all__ = ["Family", "JournalLine", "JournalSource", "NoSuchQueue", "open_source"]
 
-# The name of a file → when it was last changed.
-DateOf: TypeAlias = Callable[[str], int]
 Progress: TypeAlias = Callable[[int], None]
 
 ID_DIGITS = 16
@@ -76,19 +74,11 @@ class JournalSource:
         return self._disk.open(f"{self.directory}/{name}", "read")
 
 
-def date_by_name(name: str) -> int:
-    """When a file was put aside, which its name tells; 0 for the one that Kestrel was writing."""
-    number = name.partition(".")[2].removesuffix(".pack")
-    return int(number) if number.isdecimal() else 0
-
-
-def open_source(
-    disk: Disk, directory: str, queues: Collection[str] = (), date_of: DateOf = date_by_name
-) -> JournalSource:
+def open_source(disk: Disk, directory: str, queues: Collection[str] = ()) -> JournalSource:
     """The families of these queues, or all. Raises DiskError, BadQueueName, NoSuchQueue."""
     wanted = {parse_queue_name(name).master for name in queues}
     found = [
-        FoundFile(entry.name, entry.size, date_of(entry.name), entry.is_directory)
+        FoundFile(entry.name, entry.size, disk.modified_ms(f"{directory}/{entry.name}"), entry.is_directory)
         for entry in disk.list(directory)
     ]
     selection = select_files(found)
