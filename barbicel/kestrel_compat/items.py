@@ -80,7 +80,7 @@ def new_record(
         return _new(NewRecord, (added_ms, None, data, ()))
     headers: list[tuple[bytes, bytes | None]] = []
     if expiry_ms is not None:
-        headers.append((EXPIRY_HEADER, b"%d" % expiry_ms))
+        headers.append((EXPIRY_HEADER, b"%d" % max(0, expiry_ms)))  # before 1970 is over, too
     if flags:
         headers.append((FLAGS_HEADER, b"%d" % flags))
     if audience is not None:

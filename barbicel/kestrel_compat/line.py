@@ -24,12 +24,23 @@ __all__ = ["Line"]
 class Line:
     """See the module. `deliveries` has the count of what was handed out before and is not now."""
 
-    def __init__(self, group: str, frontier: int, acked: RangeSet, deliveries: dict[int, int]) -> None:
+    def __init__(
+        self,
+        group: str,
+        frontier: int,
+        acked: RangeSet,
+        deliveries: dict[int, int],
+        lent: dict[int, int] | None = None,
+    ) -> None:
         self.group = group
         self.frontier = frontier
         self.cursor = frontier
         self.acked = acked
         self.deliveries = deliveries
+        # Open somewhere else, by readers of the Kestrel that the queue came from: until when. What of it was
+        # read waits beside it.
+        self.lent = lent or {}
+        self._lent_items: dict[int, Item] = {}
         # Open reads: how often each was handed out, this time included.
         self.open: dict[int, int] = {}
         # How often open reads ended by themselves: who counts on one has to look again.
@@ -68,11 +79,12 @@ class Line:
         """What the log has from the cursor on. Offsets that hold nothing for this line are done with."""
         assert stretch.start_offset <= self.cursor, "or something would be passed over unread"
         start, is_whole = self.cursor, len(stretch.items) == stretch.end_offset - stretch.start_offset
-        if is_whole and start == stretch.start_offset and not self.acked and not stretch.audiences:
+        if is_whole and start == stretch.start_offset and not (self.acked or stretch.audiences or self.lent):
             wanted = stretch.items
         else:
             wanted = [item for item in stretch.items if self._is_wanted(item, stretch)]
             self._pass_over(start, stretch.end_offset, wanted)
+            wanted = [item for item in wanted if not self._is_lent(item)]
         self._ahead.extend(wanted)
         self.ahead_bytes += sum([len(item.data) for item in wanted])
         self.cursor = max(self.cursor, stretch.end_offset)
@@ -83,6 +95,26 @@ class Line:
             return False
         return item.offset >= self.cursor and item.offset not in self.acked
 
+    def _is_lent(self, item: Item) -> bool:
+        """Then it is kept until it is given back, and cannot be had before."""
+        if item.offset not in self.lent:
+            return False
+        self._lent_items[item.offset] = item
+        self.items -= 1
+        self.bytes -= len(item.data)
+        return True
+
+    def take_back(self, now_ms: int) -> bool:
+        """What was lent until now can be had; whether there was any."""
+        due = [offset for offset, deadline_ms in self.lent.items() if deadline_ms <= now_ms]
+        for offset in due:
+            del self.lent[offset]
+            self._events.append(Release(offset, 0))
+            item = self._lent_items.pop(offset, None)
+            if item is not None:  # or else it is still to be read
+                self._return(item)
+        return bool(due)
+
     def _pass_over(self, start: int, end: int, wanted: list[Item]) -> None:
         for item in wanted:
             self._ack_range(start, item.offset)
@@ -90,11 +122,15 @@ class Line:
         self._ack_range(start, end)
 
     def forget_ahead(self) -> None:
-        """Give the memory back: it is read again when somebody asks for it."""
-        if self._ahead:
-            self.cursor = self._ahead[0].offset
-            self.ahead_bytes -= sum([len(item.data) for item in self._ahead])
-            self._ahead.clear()
+        """Give the memory back: it is read again when somebody asks for it. The head stays, or whoever looks
+        for expired items would read everything again each time."""
+        if not self._ahead or (len(self._ahead) == 1 and not self._returned):
+            return
+        kept = [] if self._returned else [self._ahead.popleft()]
+        self.cursor = self._ahead[0].offset
+        self.ahead_bytes -= sum([len(item.data) for item in self._ahead])
+        self._ahead.clear()
+        self._ahead.extend(kept)
 
     # --- what becomes of items ----------------------------------------------------------------------
 
@@ -149,6 +185,9 @@ class Line:
         count = self.open.pop(item.offset)
         self.deliveries[item.offset] = count
         self._events.append(Release(item.offset, count))
+        self._return(item)
+
+    def _return(self, item: Item) -> None:
         heappush(self._returned, item)
         self.items += 1
         self.bytes += len(item.data)
@@ -160,7 +199,7 @@ class Line:
         Open reads go on.
         """
         flushed = self.items
-        still_open = sorted(self.open)
+        still_open = sorted([*self.open, *self.lent])
         start = self.frontier
         for offset in still_open:
             self._ack_range(start, offset)

@@ -41,7 +41,7 @@ def decode_headers(*headers: tuple[bytes, bytes | None]) -> tuple[Item, Audience
 
 ITEMS = st.tuples(
     st.binary(max_size=300),
-    st.integers(0, MAX_FLAGS),
+    st.integers(-(2**31), MAX_FLAGS),
     st.none() | st.integers(1, 2**62),
     st.none() | st.frozensets(st.text(max_size=10).map("kestrel+{}".format), max_size=3),
     st.integers(0, 2**44),
@@ -118,7 +118,22 @@ def test_an_item_has_the_earlier_of_two_ends(
 
 
 @pytest.mark.parametrize(
-    "value", [None, b"", b"-5", b"+5", b" 5", b"5.0", b"five", b"\xff\xfe", "٣".encode(), b"1" * 21, b"0x10"]
+    "value",
+    [
+        None,
+        b"",
+        b"-",
+        b"--5",
+        b"- 5",
+        b"+5",
+        b" 5",
+        b"5.0",
+        b"five",
+        b"\xff\xfe",
+        "٣".encode(),
+        b"1" * 21,
+        b"0x10",
+    ],
 )
 def test_what_is_no_number_is_as_if_it_were_not_there(value: bytes | None) -> None:
     item, audience = decode_headers((EXPIRY_HEADER, value), (FLAGS_HEADER, value))
@@ -126,9 +141,10 @@ def test_what_is_no_number_is_as_if_it_were_not_there(value: bytes | None) -> No
 
 
 @pytest.mark.parametrize(
-    ("value", "flags"), [(b"4294967295", MAX_FLAGS), (b"4294967296", 0), (b"99999999999999999999", 0)]
+    ("value", "flags"),
+    [(b"4294967295", MAX_FLAGS), (b"4294967296", 0), (b"99999999999999999999", 0), (b"-5", -5)],
 )
-def test_flags_have_32_bits(value: bytes, flags: int) -> None:
+def test_flags_have_32_bits_and_perhaps_a_sign(value: bytes, flags: int) -> None:
     assert decode_headers((FLAGS_HEADER, value))[0].flags == flags
 
 
@@ -168,7 +184,7 @@ def test_a_name_that_is_null_names_nobody() -> None:
 def test_no_header_costs_the_item(headers: list[tuple[bytes, bytes | None]]) -> None:
     item, _ = decode_headers(*headers)
     assert item.data == b"x"
-    assert 0 <= item.flags <= MAX_FLAGS
+    assert -MAX_FLAGS <= item.flags <= MAX_FLAGS
     assert item.expiry_ms is None or item.expiry_ms >= 0
 
 

@@ -149,9 +149,19 @@ def test_what_was_read_ahead_is_read_again() -> None:
     line.receive(stretch(0, 4))
     line.hand_out(line.pop(), None)
     line.forget_ahead()
-    assert (line.cursor, line.held_items, line.ahead_bytes, line.head()) == (1, 0, 0, None)
-    line.receive(stretch(1, 4))
+    assert (line.cursor, line.held_items, line.ahead_bytes, line.head()) == (2, 1, 1, item_at(1))
+    line.receive(stretch(2, 4))
     assert [line.pop().offset for _ in range(3)] == [1, 2, 3]
+
+
+def test_the_head_that_is_not_forgotten_may_be_one_that_came_back() -> None:
+    line = new_line()
+    line.receive(stretch(0, 4))
+    opened = line.pop()
+    line.hand_out(opened, None)
+    line.give_back(opened)
+    line.forget_ahead()
+    assert (line.cursor, line.held_items, line.head()) == (1, 1, opened)
 
 
 # --- against a table of offsets -------------------------------------------------------------------------

@@ -29,6 +29,8 @@ class Held(NamedTuple):
     acked: RangeSet
     # How often each offset that is not acked was handed out, if it was.
     deliveries: dict[int, int]
+    # Open in the Kestrel that the queue was imported from, and until when.
+    lent: dict[int, int]
 
 
 class QueueGroups:
@@ -52,14 +54,22 @@ class QueueGroups:
 
         return self._offsets.submit(run, lambda _, errors: _raise_of(errors, key))
 
-    def load(self, key: GroupKey) -> Deferred[Held]:
-        """After a start: nobody has anything open any more, so all that was is given back."""
+    def load(self, key: GroupKey, now_ms: int) -> Deferred[Held]:
+        """After a start: nobody has anything open any more, so all that was is given back.
+
+        But for what an import has left open: it was never handed out here, so its epoch is 0.
+        """
 
         def run() -> Held:
             state = self._store.state(key)
-            open_reads = {offset: held.epoch for offset, held in state.inflight.items()}
-            self._store.record(key, [Release(offset, epoch) for offset, epoch in open_reads.items()])
-            return Held(state.acked_until, state.acked.copy(), dict(state.releases))
+            lent = {
+                offset: held.deadline_ts_ms
+                for offset, held in state.inflight.items()
+                if held.epoch == 0 and held.deadline_ts_ms > now_ms
+            }
+            back = [(offset, held.epoch) for offset, held in state.inflight.items() if offset not in lent]
+            self._store.record(key, [Release(offset, epoch) for offset, epoch in back])
+            return Held(state.acked_until, state.acked.copy(), dict(state.releases), lent)
 
         def settle(held: Held, errors: Errors) -> Held:
             _raise_of(errors, key)

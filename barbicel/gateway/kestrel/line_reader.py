@@ -94,6 +94,8 @@ class LineReader:
         self._error: BarbicelError | None = None
         # The first first.
         self._waiting: OrderedDict[Waiter, None] = OrderedDict()
+        # How many of them are not patient.
+        self._hasty = 0
         self._is_filling = False
         self._deadlines: list[tuple[int, int, OpenRead]] = []
         self._deadline_timer: Timer | None = None
@@ -152,6 +154,7 @@ class LineReader:
                 waiting.done(None)
                 return None
         self._waiting[waiting] = None
+        self._hasty += not waiting.is_patient
         if timeout_ms:
             waiting.timer = self.queue.reactor.callLater(timeout_ms / 1000, partial(self._time_out, waiting))
         return waiting
@@ -161,23 +164,27 @@ class LineReader:
         waiting.done(None)
 
     def forget(self, waiting: Waiter) -> None:
-        self._waiting.pop(waiting, None)
+        if waiting in self._waiting:
+            del self._waiting[waiting]
+            self._hasty -= not waiting.is_patient
 
     def serve(self) -> None:
         """Something has changed: give what there is to those who wait, in their order."""
-        if self.settings.discard_old_when_full:
-            self._discard_surplus()
         while self._waiting and (item := self._next()) is not None:
             waiting, _ = self._waiting.popitem(last=False)
+            self._hasty -= not waiting.is_patient
             if waiting.timer is not None and waiting.timer.active():
                 waiting.timer.cancel()
             if waiting.session is None:
                 waiting.done(item)
             else:
                 self._give(waiting.session, waiting.is_open, waiting.done)
+        if self.settings.discard_old_when_full:  # what somebody waits for is not too much
+            self._discard_surplus()
         if self._waiting and self._is_known_empty:
             self._correct_counts()
-            self._send_away(lambda waiting: not waiting.is_patient, None)
+            if self._hasty:  # thousands may wait patiently, and need not be looked at for every item
+                self._send_away(lambda waiting: not waiting.is_patient, None)
 
     def _send_away(self, which: Callable[[Waiter], bool], answer: Exception | None) -> None:
         sent = [waiting for waiting in self._waiting if which(waiting)]
@@ -377,8 +384,9 @@ class LineReader:
 
     def stats(self) -> QueueStats:
         line, log = self.line, self.partition.log
-        is_main = self.key.group == self.queue.main_group
-        children = [reader.name for reader in self.queue.readers.values() if reader is not self]
+        children: list[str] = []
+        if self.key.group == self.queue.main_group:
+            children = [reader.name for reader in self.queue.readers.values() if reader is not self]
         return QueueStats(
             items=max(0, line.items),
             bytes=max(0, line.bytes),
@@ -390,13 +398,13 @@ class LineReader:
             age_ms=self.age_ms if line.items > 0 else 0,
             discarded=self.discarded,
             waiters=self.waiters,
-            open_transactions=len(line.open),
+            open_transactions=len(line.open) + len(line.lent),
             transactions=self.transactions,
             canceled_transactions=self.canceled_transactions,
             total_flushes=self.total_flushes,
             journal_rewrites=0,  # there are none: segments are dropped whole
             journal_rotations=len(log.segments),
-            children=sorted(children) if is_main and children else None,
+            children=sorted(children) if children else None,
         )
 
     def count(self, items: int, item_bytes: int) -> None:
@@ -467,6 +475,12 @@ class LineReader:
             answer = error if isinstance(error, Exception) else None
             self._send_away(lambda waiting: True, answer)
         self._tell_filled(error)
+
+    def take_back(self, now_ms: int) -> None:
+        """What an import has left open is due."""
+        if self.line.lent and self.line.take_back(now_ms):
+            self.queue.turns.touch(self)
+            self.serve()
 
     def rest(self, now_ms: int, idle_ms: int) -> None:
         """Nobody has asked for long: what was read ahead goes, and is read again when somebody asks."""

@@ -136,9 +136,9 @@ class Opening:
             for group in self._groups.of((opened.name, PARTITION)):
                 if is_reserved_group(group):
                     key = GroupKey(opened.name, PARTITION, group)
-                    held = yield self._groups.load(key)
+                    held = yield self._groups.load(key, queue.clock())
                     # What retention has taken is passed over by whoever reads.
-                    self._add(queue, key, Line(group, held.frontier, held.acked, held.deliveries))
+                    self._add(queue, key, Line(group, held.frontier, held.acked, held.deliveries, held.lent))
         except BaseException:
             queue.drop()
             raise
@@ -151,10 +151,12 @@ class Opening:
 
     @inlineCallbacks
     def _begin(self, queue: Queue, name: QueueName) -> Generator[Deferred[Any], Any, LineReader | None]:
-        """A new line; None if the queue is gone. The readers of a topic that Kafka made find all that is in
-        it. A queue starts empty, and so does a child: what was there before it is not its own."""
+        """A new line; None if the queue is gone. The first readers of a topic that Kafka made find all that is
+        in it. A queue that was deleted starts empty, and so does a child: what was there before it is not its
+        own."""
         partition = queue.partition
-        finds_all = name.child is None and not queue.is_queue_topic
+        is_first = not queue.is_queue_topic or not self._groups.of((queue.topic, PARTITION))
+        finds_all = name.child is None and is_first
         frontier = partition.start_offset if finds_all else partition.end_offset
         key = GroupKey(queue.topic, PARTITION, name.group)
         yield self._groups.begin(key, frontier)

@@ -195,8 +195,8 @@ class Queue:
     def _append(self) -> None:
         puts, self._puts = self._puts, []
         for batch in _batches(puts):
-            self._appends_under_way += 1
             data = memoryview(build_appendable([put.record for put in batch]))
+            self._appends_under_way += 1
             self.partition.produce(
                 Batch(decode_header(data), data), self.queues.broker.append, partial(self._appended, batch)
             )

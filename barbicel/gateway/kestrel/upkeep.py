@@ -84,6 +84,7 @@ class Upkeep:
         now_ms = self._queues.broker.clock()
         for queue in self._queues.open_queues():
             for reader in queue.readers.values():
+                reader.take_back(now_ms)
                 reader.rest(now_ms, IDLE_MS)
             if queue.is_queue_topic and queue.partition.log.segments and not queue.is_dropped:
                 try:

@@ -16,7 +16,8 @@ from barbicel.codecs.kafka.records import decode_records
 from barbicel.codecs.topic_file import Topic
 from barbicel.disk import Disk
 from barbicel.errors import CorruptLog
-from barbicel.gateway.broker.partition import LEADER_EPOCH, MAX_OPENED_BYTES
+from barbicel.gateway.broker.batch_opening import MAX_OPENED_BYTES
+from barbicel.gateway.broker.partition import LEADER_EPOCH
 from barbicel.gateway.broker.producer_file import ProducerFile
 from barbicel.gateway.migration.marks import StoredItem, stored_item
 from barbicel.gateway.migration.target import Begun, Reading, TargetQueue, TargetRefused, guard_group

@@ -1,4 +1,4 @@
-"""Groups that hand out single items: what was answered is there after a crash, and errors find their group."""
+"""Groups that hand out single items: what was answered survives a crash, and errors find their group."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Bench:
         self.reactor.result(self.groups.begin(key, frontier))
 
     def load(self, key: GroupKey) -> Any:
-        return self.reactor.result(self.groups.load(key))
+        return self.reactor.result(self.groups.load(key, NOW_MS))
 
     def record(self, *turn: tuple[GroupKey, list[Event]]) -> Any:
         return self.reactor.result(self.groups.record(turn))
@@ -71,7 +71,7 @@ def opens(*offsets: int) -> list[Event]:
 def test_a_group_begins_where_it_is_told_to(bench: Bench) -> None:
     bench.begin(MAIN, 7)
     assert bench.groups.of(PLACE) == ["kestrel"]
-    frontier, acked, deliveries = bench.load(MAIN)
+    frontier, acked, deliveries, _ = bench.load(MAIN)
     assert (frontier, list(acked), deliveries) == (7, [], {})
 
 
@@ -93,7 +93,7 @@ def test_a_group_that_has_begun_survives_a_power_cut(bench: Bench, fate: Fate) -
 def test_what_was_open_is_given_back_and_counts(bench: Bench) -> None:
     bench.begin(MAIN, 0)
     bench.record((MAIN, [*opens(0, 1, 2, 3), Ack(1), Release(2, 1), MarkInflight(2, 5000, 2), Release(3, 1)]))
-    frontier, acked, deliveries = bench.load(MAIN)
+    frontier, acked, deliveries, _ = bench.load(MAIN)
     assert (frontier, list(acked)) == (0, [(1, 2)])
     assert deliveries == {0: 1, 2: 2, 3: 1}
     assert bench.offsets.store.state(MAIN).inflight == {}
@@ -131,7 +131,7 @@ def test_a_group_that_ended_begins_anew(bench: Bench) -> None:
     bench.record((MAIN, [Ack(9), *opens(5)]))
     bench.end(MAIN)
     bench.begin(MAIN, 1)
-    frontier, acked, deliveries = bench.load(MAIN)
+    frontier, acked, deliveries, _ = bench.load(MAIN)
     assert (frontier, list(acked), deliveries) == (1, [], {})
 
 
@@ -207,7 +207,7 @@ def test_everything_fails_when_the_store_is_closed(bench: Bench) -> None:
     bench.offsets.close()
     for asked in (
         bench.groups.begin(MAIN, 0),
-        bench.groups.load(MAIN),
+        bench.groups.load(MAIN, NOW_MS),
         bench.groups.record([(MAIN, [Ack(1)])]),
         bench.groups.end(MAIN),
         bench.groups.lowest_frontier(PLACE),

@@ -203,7 +203,9 @@ def test_open_reads_of_a_deleted_queue_are_nobodys(queues: InMemoryQueues) -> No
     assert queues.get_all("q") == [b"b"]
 
 
-def test_a_deletion_that_fails_is_told_and_can_be_tried_again(disk: FaultDisk, queues: InMemoryQueues) -> None:
+def test_a_deletion_that_fails_is_told_and_can_be_tried_again(
+    disk: FaultDisk, queues: InMemoryQueues
+) -> None:
     queues.put("q", b"a")
     disk.fail("unlink", errno.EIO, path_contains="q-0_kestrel")
     with pytest.raises(BarbicelError):
@@ -257,7 +259,20 @@ def test_a_damaged_group_is_told_to_whoever_asks(disk: FaultDisk) -> None:
 # --- at random ------------------------------------------------------------------------------------------
 
 ACTIONS = st.sampled_from(
-    ["put", "put", "get", "open", "wait", "peek", "flush", "flush_expired", "delete", "end", "cancel", "vanish"]
+    [
+        "put",
+        "put",
+        "get",
+        "open",
+        "wait",
+        "peek",
+        "flush",
+        "flush_expired",
+        "delete",
+        "end",
+        "cancel",
+        "vanish",
+    ]
 )
 STEPS = st.lists(
     st.tuples(ACTIONS, st.sampled_from(["q", "q+a"]), st.sampled_from([0, 0, 1, 3])), min_size=2, max_size=25

@@ -187,15 +187,29 @@ class QueueMachine(RuleBasedStateMachine):
             self.take(name, number % SESSIONS, is_open=True)
             self.queues.quiesce()
 
-    @rule(data=st.data(), session=st.integers(0, SESSIONS - 1), count=st.integers(1, 3))
-    def bounce(self, data: st.DataObject, session: int, count: int) -> None:
-        """Opened and aborted, again and again."""
+    @rule(data=st.data(), order=st.permutations(range(SESSIONS)), count=st.integers(1, 3))
+    def bounce(self, data: st.DataObject, order: list[int], count: int) -> None:
+        """Opened and aborted, again and again, in any order."""
         name = data.draw(self.line_names())
         for _ in range(count):
+            self.open_and_abort(name, order)
+
+    def open_and_abort(self, name: str, order: list[int]) -> None:
+        for session in range(SESSIONS):
             self.take(name, session, is_open=True)
+            self.queues.quiesce()
+        for session in order:
             if self.model.opened(name, session):
                 self.abort(name, session)
-            self.queues.quiesce()
+                self.queues.quiesce()
+
+    @rule(name=st.sampled_from(NAMES), is_open=st.booleans())
+    def hand_over(self, name: str, is_open: bool) -> None:
+        """What one aborts another one waits for."""
+        self.take(name, 0, is_open=True)
+        self.wait(name, 1, is_open)
+        if self.model.opened(name, 0):
+            self.abort(name, 0)
 
     @rule(name=st.sampled_from(NAMES), how=st.sampled_from(["flush", "flush_expired", "delete"]))
     def empty(self, name: str, how: str) -> None:
@@ -300,5 +314,5 @@ def check(asked: Asked, wanted: Entry | None) -> None:
         assert asked.answers[0].flags == wanted.flags
 
 
-QueueMachine.TestCase.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+QueueMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 TestQueues = QueueMachine.TestCase

@@ -9,9 +9,11 @@ import pytest
 
 from barbicel.codecs.kafka.compression import Codec
 from barbicel.codecs.kafka.produced_batch import check_batch
+from barbicel.codecs.stroma_events import MarkInflight
 from barbicel.gateway.broker.partition import Produced
 from barbicel.gateway.kestrel.session import Session
 from barbicel.kestrel_compat.names import BadQueueName
+from barbicel.stroma import GroupKey
 from tests.gateway.kafka.in_memory import batch
 from tests.gateway.kestrel.in_memory_queues import InMemoryQueues, in_memory_queues
 
@@ -120,6 +122,27 @@ def test_open_reads_come_back_after_a_restart_and_closed_ones_do_not(tmp_path: P
         queues.close("q")
     with in_memory_queues(tmp_path / "data") as queues:
         assert queues.get_all("q") == [b"b", b"c", b"d"]
+    with in_memory_queues(tmp_path / "data") as queues:
+        assert queues.get("q") is None
+
+
+def test_what_an_import_left_open_comes_when_its_time_is_over(tmp_path: Path) -> None:
+    with in_memory_queues(tmp_path / "data") as queues:
+        for data in (b"a", b"b", b"c"):
+            queues.put("q", data)
+        store = queues.broker.offsets.store
+        store.record(GroupKey("q", 0, "kestrel"), [MarkInflight(0, queues.now_ms + 5000, 0)])
+        store.commit()
+    with in_memory_queues(tmp_path / "data") as queues:
+        assert queues.get_all("q") == [b"b", b"c"]
+        assert (queues.stats("q").items, queues.stats("q").open_transactions) == (0, 1)
+        queues.flush("q")
+        queues.upkeep.start()
+        queues.advance(4000)
+        assert queues.get("q") is None
+        queues.advance(1000)
+        assert queues.get("q") == b"a"
+        queues.upkeep.stop()
     with in_memory_queues(tmp_path / "data") as queues:
         assert queues.get("q") is None
 

@@ -196,7 +196,7 @@ def test_the_turn_after_an_error_is_written_for_the_others(bench: Bench) -> None
 
 
 def test_what_followed_an_error_is_not_written_and_not_answered_as_if_it_were(bench: Bench) -> None:
-    """A frontier covers what lies before it, so it would ack the items whose readers were told of an error."""
+    """A frontier covers what lies before it: it would ack the items whose readers were told of an error."""
     error = BarbicelError("disk full")
     bench.take(bench.a, "1")
     bench.turn()

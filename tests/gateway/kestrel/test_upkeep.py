@@ -15,7 +15,7 @@ from barbicel.gateway.broker.consumption import Position
 from barbicel.gateway.kestrel.upkeep import IDLE_MS
 from tests.gateway.kafka.in_memory import batch
 from tests.gateway.kestrel.in_memory_queues import InMemoryQueues, in_memory_queues
-from tests.support.fault_disk import Fate, FaultDisk
+from tests.support.fault_disk import Call, Fate, FaultDisk
 
 DATA = Path("/data")
 SMALL = {"default_journal_size_bytes": 1 << 20}
@@ -270,7 +270,7 @@ def test_what_was_read_ahead_is_forgotten_when_nobody_asks(queues: InMemoryQueue
     assert queues.stats("q").mem_items == 3
     queues.advance(IDLE_MS + 1)
     trim(queues)
-    assert (queues.stats("q").mem_items, queues.stats("q").items) == (0, 3)
+    assert (queues.stats("q").mem_items, queues.stats("q").items) == (1, 3)
     queues.disconnect()
     assert queues.get_all("q") == [b"1", b"2", b"3", b"4"]
 
@@ -286,7 +286,7 @@ def test_what_retention_takes_is_not_counted_for_ever(disk: FaultDisk) -> None:
         queues.advance(IDLE_MS + 1)
         trim(queues)
         log_of(queues, "k").truncate_before(3)
-        assert queues.get("k") is None
+        assert [queues.get("k"), queues.get("k")] == [b"b", None]  # the head is kept in memory
         assert (queues.stats("k").items, queues.stats("k").bytes) == (0, 0)
         assert [queues.put("k", b"%d" % number) for number in range(4)] == [True, True, True, False]
 
@@ -304,9 +304,29 @@ def test_what_retention_takes_of_a_queue_that_was_read_out_of_order(disk: FaultD
     with in_memory_queues(DATA, disk) as queues:
         assert queues.get("k") == b"6"
         assert queues.get("k") == b"7"
-        reader = queues.queues.by_master("k").readers["kestrel"]
+        queue = queues.queues.by_master("k")
+        assert queue is not None
+        reader = queue.readers["kestrel"]
         assert (reader.line.frontier, list(reader.line.acked)) == (8, [])
         assert queues.reactor.result(queues.queues.groups.lowest_frontier(("k", 0))) == 8
+
+
+def test_a_queue_that_nobody_asks_is_not_read_again_and_again(disk: FaultDisk) -> None:
+    """Each second there is a look for expired items."""
+    with in_memory_queues(DATA, disk, tail_partition_bytes=0) as queues:
+        for number in range(5):
+            queues.put("q", b"%d" % number)
+        assert queues.get("q") == b"0"
+        queues.advance(IDLE_MS + 1)
+        trim(queues)
+        reads: list[Call] = []
+        disk.observe_reads, disk.observer = True, reads.append
+        for _ in range(5):
+            sweep(queues)
+            trim(queues)
+        assert [call for call in reads if "/topics/" in call.path] == []
+        disk.observer = None
+        assert queues.get_all("q") == [b"1", b"2", b"3", b"4"]
 
 
 @pytest.mark.parametrize("fate", list(Fate))
