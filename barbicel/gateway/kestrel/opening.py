@@ -151,9 +151,8 @@ class Opening:
 
     @inlineCallbacks
     def _begin(self, queue: Queue, name: QueueName) -> Generator[Deferred[Any], Any, LineReader | None]:
-        """A new line; None if the queue is gone. The first readers of a topic that Kafka made find all that is
-        in it. A queue that was deleted starts empty, and so does a child: what was there before it is not its
-        own."""
+        """A new line; None if the queue is gone. The first readers of a topic that Kafka made find all of it.
+        A queue that was deleted starts empty, and so does a child: what was there before is not its own."""
         partition = queue.partition
         is_first = not queue.is_queue_topic or not self._groups.of((queue.topic, PARTITION))
         finds_all = name.child is None and is_first
