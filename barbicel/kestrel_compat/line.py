@@ -13,7 +13,14 @@ from __future__ import annotations
 from collections import deque
 from heapq import heappop, heappush
 
-from barbicel.codecs.stroma_events import Ack, BumpAckedUntil, Event, MarkInflight, Release
+from barbicel.codecs.stroma_events import (
+    Ack,
+    BumpAckedUntil,
+    ClearInflight,
+    Event,
+    MarkInflight,
+    Release,
+)
 from barbicel.codecs.stroma_format import MAX_EPOCH, NO_DEADLINE_MS
 from barbicel.kestrel_compat.items import Item, Stretch
 from barbicel.stroma.ranges import RangeSet
@@ -41,6 +48,10 @@ class Line:
         # read waits beside it.
         self.lent = lent or {}
         self._lent_items: dict[int, Item] = {}
+        # Where the last of it that was read ends: it must not be read a second time.
+        self._lent_end = 0
+        # A flush has forgotten the count, and they are still to be read.
+        self._uncounted: set[int] = set()
         # Open reads: how often each was handed out, this time included.
         self.open: dict[int, int] = {}
         # How often open reads ended by themselves: who counts on one has to look again.
@@ -79,11 +90,13 @@ class Line:
         """What the log has from the cursor on. Offsets that hold nothing for this line are done with."""
         assert stretch.start_offset <= self.cursor, "or something would be passed over unread"
         start, is_whole = self.cursor, len(stretch.items) == stretch.end_offset - stretch.start_offset
-        if is_whole and start == stretch.start_offset and not (self.acked or stretch.audiences or self.lent):
+        is_plain = not (self.acked or stretch.audiences or self.lent or self._uncounted)
+        if is_whole and is_plain and start == stretch.start_offset:
             wanted = stretch.items
         else:
             wanted = [item for item in stretch.items if self._is_wanted(item, stretch)]
             self._pass_over(start, stretch.end_offset, wanted)
+            self._count_again(wanted)
             wanted = [item for item in wanted if not self._is_lent(item)]
         self._ahead.extend(wanted)
         self.ahead_bytes += sum([len(item.data) for item in wanted])
@@ -100,16 +113,25 @@ class Line:
         if item.offset not in self.lent:
             return False
         self._lent_items[item.offset] = item
+        self._lent_end = item.offset + 1
         self.items -= 1
         self.bytes -= len(item.data)
         return True
+
+    def _count_again(self, wanted: list[Item]) -> None:
+        if self._uncounted:
+            for item in wanted:
+                if item.offset in self._uncounted:
+                    self._uncounted.remove(item.offset)
+                    self.items += 1
+                    self.bytes += len(item.data)
 
     def take_back(self, now_ms: int) -> bool:
         """What was lent until now can be had; whether there was any."""
         due = [offset for offset, deadline_ms in self.lent.items() if deadline_ms <= now_ms]
         for offset in due:
             del self.lent[offset]
-            self._events.append(Release(offset, 0))
+            self._events.append(ClearInflight(offset))
             item = self._lent_items.pop(offset, None)
             if item is not None:  # or else it is still to be read
                 self._return(item)
@@ -124,13 +146,13 @@ class Line:
     def forget_ahead(self) -> None:
         """Give the memory back: it is read again when somebody asks for it. The head stays, or whoever looks
         for expired items would read everything again each time."""
-        if not self._ahead or (len(self._ahead) == 1 and not self._returned):
-            return
-        kept = [] if self._returned else [self._ahead.popleft()]
-        self.cursor = self._ahead[0].offset
-        self.ahead_bytes -= sum([len(item.data) for item in self._ahead])
-        self._ahead.clear()
-        self._ahead.extend(kept)
+        kept: list[Item] = []
+        while self._ahead and (self._ahead[0].offset < self._lent_end or not (kept or self._returned)):
+            kept.append(self._ahead.popleft())
+        if self._ahead:
+            self.cursor = self._ahead[0].offset
+            self.ahead_bytes -= sum([len(item.data) for item in self._ahead])
+        self._ahead = deque(kept)
 
     # --- what becomes of items ----------------------------------------------------------------------
 
@@ -208,7 +230,8 @@ class Line:
         self._ahead.clear()
         self._returned.clear()
         self.items = self.bytes = self.ahead_bytes = 0
-        self.cursor = max(self.cursor, end_offset)
+        self._uncounted = {offset for offset in self.lent if offset >= self.cursor}
+        self.cursor = max(self.cursor, min(self._uncounted, default=end_offset))
         return flushed
 
     def lapse_all(self) -> None:

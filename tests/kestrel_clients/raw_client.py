@@ -49,6 +49,10 @@ class Line:
         self._replies.close()
         self._socket.close()
 
+    def end_sending(self) -> None:
+        """The server is told with a FIN that no more comes; its answers are still read."""
+        self._socket.shutdown(socket.SHUT_WR)
+
     def reset(self) -> None:
         """Close it with an RST, as a machine does that has forgotten the connection."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

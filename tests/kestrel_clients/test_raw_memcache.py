@@ -36,6 +36,29 @@ def test_a_request_may_come_in_pieces(raw: Memcache, queue: str) -> None:
     assert raw.take(queue) == Taken(queue.encode(), 5, b"a\r\nEND\r")
 
 
+def test_sets_without_a_reply_are_stored_though_the_client_has_gone(
+    gateway: Gateway, raw: Memcache, queue: str
+) -> None:
+    leaving = Memcache(gateway.kestrel_port)
+    leaving.send(b"set %b 0 0 1 noreply\r\nx\r\ndelete other noreply\r\n" % queue.encode() * MANY)
+    leaving.end()
+    until("all are stored", lambda: raw.stat(queue, "items") == MANY)
+
+
+def test_who_has_sent_all_is_answered(gateway: Gateway, queue: str) -> None:
+    half = Memcache(gateway.kestrel_port)
+    name = queue.encode()
+    half.send(b"set %b 0 0 1\r\nx\r\nget %b\r\nget %b/t=60000\r\nversion\r\n" % (name, name, name))
+    half.end_sending()
+    assert half.read_stored()
+    assert half.read_item() == Taken(name, 0, b"x")
+    assert half.read_item() is None  # nobody waits who may be gone
+    assert half.read_line().startswith(b"VERSION ")
+    with pytest.raises(Disconnected):
+        half.read_line()
+    half.end()
+
+
 def test_a_megabyte_comes_back_whole(raw: Memcache, queue: str) -> None:
     data = bytes(range(256)) * 20_480
     assert raw.put(queue, data)

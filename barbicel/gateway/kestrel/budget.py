@@ -1,7 +1,7 @@
 """Memory for what clients have sent and is not done with yet, of all of Kestrel's connections together.
 
-When it is used up nobody is read from until there is room, but for one whose request has begun: or else the
-beginnings of requests could use it up, none of them whole.
+When it is used up nobody is read from until there is room, but for those who hold little, and for one whose
+request has begun: or else the beginnings of requests could use it up, none of them whole.
 """
 
 from __future__ import annotations
@@ -11,11 +11,19 @@ from typing import Protocol
 __all__ = ["Reading", "ReadingBudget"]
 
 
+# Who holds less is read from in any case, and so is every small request.
+LITTLE_BYTES = 64 << 10
+
+
 class Reading(Protocol):
     """A connection, as far as its reading goes."""
 
     @property
     def is_within_a_request(self) -> bool: ...
+
+    @property
+    def held_bytes(self) -> int:
+        """Of what has arrived and was not taken."""
 
     def go_on(self) -> None:
         """There is room."""
@@ -43,7 +51,7 @@ class ReadingBudget:
         """If not, the connection is called when it may."""
         if self._favoured is connection and not connection.is_within_a_request:
             self._favour_another()
-        if not self.is_full or self._favoured is connection:
+        if not self.is_full or self._favoured is connection or connection.held_bytes < LITTLE_BYTES:
             return True
         if self._favoured is None and connection.is_within_a_request:
             self._favoured = connection

@@ -14,7 +14,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from twisted.internet.interfaces import IPushProducer
+from twisted.internet.interfaces import IHalfCloseableProtocol, IPushProducer
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer  # type: ignore[import-untyped]  # it has no types
@@ -45,7 +45,7 @@ LEAST_CHANGE_BYTES = 1 << 10
 SEND_BYTES = 1 << 20
 
 
-@implementer(IPushProducer)
+@implementer(IPushProducer, IHalfCloseableProtocol)
 class Connection(Protocol):
     """See the module. `server` knows what all connections share."""
 
@@ -74,6 +74,8 @@ class Connection(Protocol):
         self._is_blocked = False
         self._is_read_from = True
         self.is_unread = False
+        # The client sends no more. What it has sent is still served.
+        self._has_sent_all = False
         # No more is served; then, no more is done at all.
         self._is_ending = self._is_over = False
         self._has_reported = False
@@ -127,6 +129,17 @@ class Connection(Protocol):
         self._reader.feed(data)
         self.go_on()
 
+    def readConnectionLost(self) -> None:
+        """The client sends no more, and perhaps still reads. What is here is served, above all noreply sets,
+        of which it hears nothing. But it waits no more for items: it may be gone."""
+        self._has_sent_all = True
+        for serving in list(self._slots):
+            serving.evict()
+        self.go_on()
+
+    def writeConnectionLost(self) -> None:
+        """Only of a connection that this end has closed by half, which is never done."""
+
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._is_ending = self._is_over = True
         slots, self._slots = self._slots, deque()
@@ -169,8 +182,15 @@ class Connection(Protocol):
         if self._kind is Kind.ALONE and self._slots:
             self._slots[0].resume()
         self._account()
-        if self._is_blocked or not self._is_read_from or self._server.budget.is_full:
+        if self._has_sent_all:
+            self._close_if_all_is_served()
+        elif self._is_blocked or not self._is_read_from or self._server.budget.is_full:
             self._read_or_pause()
+
+    def _close_if_all_is_served(self) -> None:
+        if not self._slots and not self._is_blocked and not self._is_ending:
+            self._is_ending = True
+            self._send()
 
     def _serve_what_may_be(self) -> None:
         slots, next_request, plan_of = self._slots, self._reader.next_request, self._plan_of
@@ -193,6 +213,8 @@ class Connection(Protocol):
             except Exception as error:
                 self._refuse(serving, error)
             self._bytes_under_way += serving.size_bytes
+            if self._has_sent_all and serving.is_waiting:
+                serving.evict()
             if slots[0].answer is not None:
                 self._collect()
 
@@ -265,7 +287,8 @@ class Connection(Protocol):
         if self._is_over:
             return
         self._collect()
-        if self._is_blocked or self._is_ending or self._kind is Kind.ALONE or not self._is_read_from:
+        is_plain = self._is_read_from and not self._has_sent_all
+        if self._is_blocked or self._is_ending or self._kind is Kind.ALONE or not is_plain:
             self.go_on()
         else:  # there is nothing else to do, as for most clients
             self._send()
@@ -316,6 +339,8 @@ class Connection(Protocol):
         return not is_kept_back and self._server.budget.may_read(self)
 
     def _read_or_pause(self) -> None:
+        if self._has_sent_all:
+            return
         may_read = self._may_read()
         if may_read and not self._is_read_from:
             self._is_read_from = True

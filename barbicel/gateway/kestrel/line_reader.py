@@ -97,6 +97,7 @@ class LineReader:
         # How many of them are not patient.
         self._hasty = 0
         self._is_filling = False
+        self._is_sweeping = False
         self._deadlines: list[tuple[int, int, OpenRead]] = []
         self._deadline_timer: Timer | None = None
         self._watched_ms = 0
@@ -308,6 +309,22 @@ class LineReader:
             self._expire()
         return self.expired_items - before
 
+    def sweep(self) -> None:
+        """Look for expired items, wherever they are, or for as many as the settings say."""
+        limit = self.settings.max_expire_sweep
+        if limit is not None:
+            self.expire_heads(limit)
+            self.serve()
+        elif not self._is_sweeping:
+            self._is_sweeping = True
+            # What cannot be read is told where that is found out.
+            self.expire_all().addBoth(lambda _: self._end_sweep())
+
+    def _end_sweep(self) -> None:
+        self._is_sweeping = False
+        if not self.is_ended:
+            self.serve()
+
     @inlineCallbacks
     def expire_all(self) -> Generator[Deferred[None], Any, int]:
         """The same, wherever they are. Fails if the log cannot be read."""
@@ -358,7 +375,10 @@ class LineReader:
         )
 
     def _discard_surplus(self) -> None:
-        while self._is_over_full and self._head_or_fill() is not None:
+        while self._is_over_full and (item := self._head_or_fill()) is not None:
+            if self._is_expired(item):
+                self._expire()
+                continue
             self.line.ack(self.line.pop().offset)
             self.discarded += 1
             self.queue.turns.touch(self)

@@ -12,7 +12,7 @@ from twisted.internet.protocol import Protocol, ServerFactory
 from twisted.internet.task import LoopingCall
 
 from barbicel.gateway.descriptors import Descriptors
-from barbicel.gateway.kestrel.budget import ReadingBudget
+from barbicel.gateway.kestrel.budget import LITTLE_BYTES, ReadingBudget
 from barbicel.gateway.kestrel.connection import Connection
 from barbicel.gateway.kestrel.dialect import Address, Dialect
 from barbicel.gateway.kestrel.shared import Shared
@@ -25,6 +25,8 @@ _log = logging.getLogger(__name__)
 SWEEP_SECONDS = 5.0
 # A client that began a request and then sends nothing for so long is gone, or means harm.
 STALLED_SECONDS = 30.0
+# The same for one that holds much, when memory for requests is short.
+SHORT_SECONDS = 5.0
 # One that sends slower than this, after those seconds, means harm too.
 SLOWEST_BYTES_A_SECOND = 16 << 10
 # When the server stops: how long requests that were accepted have to be answered.
@@ -113,7 +115,10 @@ class KestrelServer:
         now_s = self.shared.seconds()
         idle_s = self.shared.config.kestrel_client_timeout_ms / 1000
         for connection in list(self._connections):
-            reason = _reason_to_close(connection, now_s, idle_s)
+            is_short = self.budget.is_full and connection.held_bytes >= LITTLE_BYTES
+            reason = _reason_to_close(
+                connection, now_s, idle_s, SHORT_SECONDS if is_short else STALLED_SECONDS
+            )
             if reason is not None:
                 connection.close(reason)
 
@@ -143,15 +148,15 @@ class KestrelServer:
         drained.callback(None)
 
 
-def _reason_to_close(connection: Connection, now_s: float, idle_s: float) -> str | None:
+def _reason_to_close(connection: Connection, now_s: float, idle_s: float, stalled_s: float) -> str | None:
     quiet_s = now_s - connection.active_at_s
     request_s = now_s - connection.request_since_s
     if connection.is_leaving:
         return "its last answer is not read" if quiet_s > STALLED_SECONDS else None
     if connection.is_within_a_request and not connection.is_paused:
-        if quiet_s > STALLED_SECONDS:
+        if quiet_s > stalled_s:
             return f"within a request nothing arrived for {quiet_s:.0f} s"
-        if request_s > STALLED_SECONDS + connection.held_bytes / SLOWEST_BYTES_A_SECOND:
+        if request_s > stalled_s + connection.held_bytes / SLOWEST_BYTES_A_SECOND:
             return f"{connection.held_bytes} bytes of a request took {request_s:.0f} s"
         return None
     if idle_s and quiet_s > idle_s and (connection.is_unread or not connection.is_busy):

@@ -58,8 +58,7 @@ class Upkeep:
         now_ms = self._queues.broker.clock()
         for queue in self._queues.open_queues():
             for reader in list(queue.readers.values()):
-                reader.expire_heads(reader.settings.max_expire_sweep)
-                reader.serve()
+                reader.sweep()
                 if self._is_too_old(reader, now_ms):
                     self._queues.counters.queue_expires += 1
                     self._queues.delete(reader.name, lambda error: _tell(error))

@@ -241,8 +241,11 @@ class Model:
         line, settings = self.lines[name], self.settings_of(name)
         if settings.discard_old_when_full and settings.max_items is not None:
             while len(line.waiting) > settings.max_items:
-                line.waiting.pop(0)
-                line.discarded += 1
+                if self.is_expired(name, line.waiting[0]):
+                    self.expire(name)
+                else:
+                    line.waiting.pop(0)
+                    line.discarded += 1
 
     def sweep(self) -> None:
         for name in list(self.lines):

@@ -346,14 +346,24 @@ def test_many_large_answers_in_one_turn_do_not_pile_up(held: Held) -> None:
 
 
 def test_the_budget_of_all_holds_back_who_sends_most(tmp_path: Path) -> None:
-    limits = {"socket_request_max_bytes": 4096, "queued_max_request_bytes": 4096, "message_max_bytes": 1000}
+    limits = {
+        "socket_request_max_bytes": 450_000,
+        "queued_max_request_bytes": 450_000,
+        "message_max_bytes": 1000,
+    }
     held = Held(tmp_path, **limits)
     clients = [held.connect(port) for port in range(4)]
-    start, rest = b"set q 0 0 4000\r\n" + bytes(2000), bytes(2000) + b"\r\n"
+    start, rest = b"set q 0 0 400000\r\n" + bytes(200_000), bytes(200_000) + b"\r\n"
     for client in clients:
         client.send(start)
     # The third found the budget used up; it may go on all the same, and nobody after it.
     assert [client.is_paused for client in clients] == [False, False, False, True]
+    # Who holds little goes on whatever the others do.
+    small = held.connect(9)
+    small.send(SET)
+    held.queues.next().done(True)
+    held.turn()
+    assert small.take() == b"STORED\r\n"
     clients[2].send(rest)
     held.queues.next().done(True)
     held.turn()

@@ -244,7 +244,7 @@ class QueueMachine(RuleBasedStateMachine):
         for _ in range(2):
             self.queues.upkeep._expire_all()
             self.queues.quiesce()
-        self.model.sweep()
+            self.model.sweep()
 
     @rule()
     def trim(self) -> None:

@@ -88,6 +88,16 @@ def test_a_round_expires_no_more_than_is_allowed(queues: InMemoryQueues) -> None
     assert found == [4, 2, 1, 1]
 
 
+def test_a_round_expires_what_is_on_the_disk_too(disk: FaultDisk) -> None:
+    with in_memory_queues(DATA, disk, background_threads=1, tail_partition_bytes=0) as queues:
+        for _ in range(40):
+            queues.put("q", b"x" * 100_000, expiry_ms=queues.now_ms + 500)
+        queues.advance(1000)
+        sweep(queues)
+        queues.reactor.until(lambda: queues.stats("q").expired_items == 40)
+        assert queues.stats("q").items == 0
+
+
 def test_what_stands_behind_a_good_item_waits_for_its_turn(queues: InMemoryQueues) -> None:
     queues.put("q", b"good")
     queues.put("q", b"old", expiry_ms=queues.now_ms + 500)
