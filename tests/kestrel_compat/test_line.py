@@ -177,6 +177,12 @@ class Model:
     open: dict[int, int] = field(default_factory=dict)
     moving: set[int] = field(default_factory=set)
     deliveries: dict[int, int] = field(default_factory=dict)
+    # What came back, and is handed out before all else.
+    front: set[int] = field(default_factory=set)
+    # Open elsewhere, and until when; which of it is still counted, and what of it is not counted yet.
+    lent: dict[int, int] = field(default_factory=dict)
+    lent_and_counted: set[int] = field(default_factory=set)
+    uncounted: set[int] = field(default_factory=set)
 
     @property
     def frontier(self) -> int:
@@ -191,13 +197,24 @@ class Model:
             and offset not in self.done
             and offset not in self.open
             and offset not in self.moving
+            and offset not in self.lent
         ]
+
+    @property
+    def next(self) -> int:
+        return min(self.front) if self.front else self.waiting[0]
+
+    @property
+    def counted(self) -> list[int]:
+        """In memory or not: what a queue is said to have."""
+        return [at for at in self.waiting if at not in self.uncounted] + sorted(self.lent_and_counted)
 
     def finish(self, offset: int) -> None:
         self.done.add(offset)
         self.open.pop(offset, None)
-        self.moving.discard(offset)
         self.deliveries.pop(offset, None)
+        for offsets in (self.moving, self.front, self.uncounted):
+            offsets.discard(offset)
 
     def item(self, offset: int) -> Item:
         size = self.sizes[offset]
@@ -244,6 +261,8 @@ class LineMachine(RuleBasedStateMachine):
         for offset in range(self.line.cursor, end):
             if self.model.sizes[offset] is None:
                 self.model.finish(offset)
+            self.model.uncounted.discard(offset)
+            self.model.lent_and_counted.discard(offset)
         self.line.receive(self.model.stretch(start, end))
 
     @rule()
@@ -253,9 +272,10 @@ class LineMachine(RuleBasedStateMachine):
     # --- items ----------------------------------------------------------------------------------------
 
     def take(self) -> Item:
-        offset = self.model.waiting[0]
+        offset = self.model.next
         item = self.line.pop()
         assert item == self.model.item(offset)
+        self.model.front.discard(offset)
         return item
 
     @precondition(lambda self: self.line.head() is not None)
@@ -298,13 +318,29 @@ class LineMachine(RuleBasedStateMachine):
         offset = data.draw(st.sampled_from(sorted(self.model.open)))
         self.line.give_back(self.model.item(offset))
         self.model.deliveries[offset] = self.model.open.pop(offset)
+        self.model.front.add(offset)
 
     @rule()
     def flush(self) -> None:
-        assert self.line.flush(len(self.model.sizes)) == len(self.model.waiting)
-        for offset in range(len(self.model.sizes)):
-            if offset not in self.model.open:
-                self.model.finish(offset)
+        model, cursor = self.model, self.line.cursor
+        assert self.line.flush(len(model.sizes)) == len(model.counted)
+        for offset in range(len(model.sizes)):
+            if offset not in model.open and offset not in model.lent:
+                model.finish(offset)
+        model.lent_and_counted.clear()
+        model.uncounted = {offset for offset in model.lent if offset >= cursor}
+
+    @precondition(lambda self: self.model.lent)
+    @rule(now_ms=st.integers(0, 30))
+    def take_back(self, now_ms: int) -> None:
+        model = self.model
+        due = [offset for offset, deadline_ms in model.lent.items() if deadline_ms <= now_ms]
+        assert self.line.take_back(now_ms) == bool(due)
+        for offset in due:
+            del model.lent[offset]
+            model.lent_and_counted.discard(offset)
+            if offset < self.line.cursor:
+                model.front.add(offset)
 
     # --- Stroma ---------------------------------------------------------------------------------------
 
@@ -318,20 +354,39 @@ class LineMachine(RuleBasedStateMachine):
         self.replay()
         assert self.state.acked_until == self.line.frontier
         assert list(self.state.acked) == list(self.line.acked)
-        assert {offset: held.epoch for offset, held in self.state.inflight.items()} == self.line.open
+        lent = dict.fromkeys(self.line.lent, 0)
+        inflight = {offset: held.epoch for offset, held in self.state.inflight.items()}
+        assert inflight == self.line.open | lent
         assert self.state.releases == self.line.deliveries
 
-    @rule()
-    def restart(self) -> None:
+    @rule(data=st.data())
+    def restart(self, data: st.DataObject) -> None:
+        """Some of what nobody has seen is found to be lent."""
         self.replay()
         for offset, held in list(self.state.inflight.items()):
-            self.state.apply(Release(offset, held.epoch))
-        self.model.deliveries |= self.model.open
-        self.model.open.clear()
-        self.model.moving.clear()
-        self.line = Line(GROUP, self.state.acked_until, self.state.acked.copy(), dict(self.state.releases))
-        sizes = [self.model.sizes[offset] or 0 for offset in self.model.waiting]
+            if held.epoch:
+                self.state.apply(Release(offset, held.epoch))
+        model = self.model
+        model.deliveries |= model.open
+        for offsets in (model.open, model.moving, model.front, model.uncounted):
+            offsets.clear()
+        self.lend(data)
+        self.line = Line(
+            GROUP,
+            self.state.acked_until,
+            self.state.acked.copy(),
+            dict(self.state.releases),
+            dict(model.lent),
+        )
+        model.lent_and_counted = set(model.lent)
+        sizes = [model.sizes[offset] or 0 for offset in model.counted]
         self.line.items, self.line.bytes = len(sizes), sum(sizes)
+
+    def lend(self, data: st.DataObject) -> None:
+        unseen = [offset for offset in self.model.waiting if offset not in self.model.deliveries]
+        for offset in data.draw(st.sets(st.sampled_from(unseen), max_size=3)) if unseen else ():
+            deadline_ms = self.model.lent[offset] = data.draw(st.integers(1, 40))
+            self.state.apply(MarkInflight(offset, deadline_ms, 0))
 
     # --- what always holds ----------------------------------------------------------------------------
 
@@ -343,8 +398,9 @@ class LineMachine(RuleBasedStateMachine):
             offset for offset in model.done if offset > model.frontier
         }
         assert (line.open, line.deliveries) == (model.open, model.deliveries)
-        waiting = model.waiting
-        assert (line.items, line.bytes) == (len(waiting), sum(model.sizes[at] or 0 for at in waiting))
+        counted = model.counted
+        assert (line.items, line.bytes) == (len(counted), sum(model.sizes[at] or 0 for at in counted))
+        assert line.lent == model.lent
 
     @invariant()
     def holds_what_it_says(self) -> None:
@@ -352,7 +408,7 @@ class LineMachine(RuleBasedStateMachine):
         assert self.line.held_items == len(held)
         assert self.line.ahead_bytes == sum(self.model.sizes[offset] or 0 for offset in held)
         head = self.line.head()
-        assert (None if head is None else head.offset) == (held[0] if held else None)
+        assert (None if head is None else head.offset) == (self.model.next if held else None)
 
 
 LineMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)

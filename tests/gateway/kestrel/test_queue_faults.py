@@ -214,7 +214,7 @@ def test_a_queue_that_takes_no_writes_says_so_and_is_read_until_it_is_empty(
     with opened(disk) as queues:
         queues.rules(SMALL, q={"max_items": 5})
         put_all(queues, "q", numbered(3))
-        disk.fail("write", errno.ENOSPC, path_contains="/topics/q-")
+        disk.fail("write", errno.EIO, path_contains="/topics/q-")
         for _ in range(5):
             with pytest.raises(BarbicelError):
                 queues.put("q", b"x")
@@ -224,6 +224,16 @@ def test_a_queue_that_takes_no_writes_says_so_and_is_read_until_it_is_empty(
     with opened(disk) as queues:
         queues.rules(SMALL, q={"max_items": 5})
         assert [queues.put("q", b"x") for _ in range(6)] == [True] * 5 + [False]
+
+
+def test_a_disk_that_was_full_takes_items_again(disk: FaultDisk) -> None:
+    with opened(disk) as queues:
+        put_all(queues, "q", numbered(3))
+        disk.fail("write", errno.ENOSPC, path_contains="/topics/q-")
+        with pytest.raises(BarbicelError):
+            queues.put("q", b"x")
+        assert queues.put("q", b"3")
+        assert queues.get_all("q") == [*numbered(3), b"3"]
 
 
 def test_an_item_that_cannot_be_moved_is_there_after_a_restart(
