@@ -4,8 +4,9 @@ A queue's own readers are one line, and those of each fanout child are another. 
 line is done with is a Stroma group, and here are the decisions that become its events. Nothing here waits:
 whoever owns the line fills it from the log, and writes its events before it answers.
 
-Invariant: every offset below `frontier` is done with; from there to `cursor` each is in `acked`, open,
-returned, read ahead, or popped and on its way to another queue; from `cursor` on nothing was looked at yet.
+Invariant: every offset below `frontier` is done with; from there to `cursor`, which is never below it, each
+is in `acked`, open, returned, read ahead, or popped and on its way to another queue; from `cursor` on nothing
+was looked at yet.
 """
 
 from __future__ import annotations
@@ -182,6 +183,8 @@ class Line:
         first = self.acked.first
         assert first is not None
         self.frontier = first.end
+        # What was done with before a restart may lie beyond what was read since.
+        self.cursor = max(self.cursor, first.end)
         self.acked.remove(first.start, first.end)
 
     def _forget_deliveries(self, start: int, end: int) -> None:

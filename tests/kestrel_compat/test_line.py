@@ -164,6 +164,17 @@ def test_the_head_that_is_not_forgotten_may_be_one_that_came_back() -> None:
     assert (line.cursor, line.held_items, line.head()) == (1, 1, opened)
 
 
+def test_what_was_closed_before_a_restart_does_not_come_back() -> None:
+    """Though the frontier has passed it when it is read."""
+    line = new_line(acked=RangeSet([(1, 3)]))
+    line.receive(stretch(0, 1))
+    line.ack(line.pop().offset)
+    assert (line.frontier, line.cursor) == (3, 3)
+    line.receive(stretch(1, 2))
+    line.receive(stretch(1, 4))
+    assert [line.pop().offset, line.head()] == [3, None]
+
+
 # --- against a table of offsets -------------------------------------------------------------------------
 
 
@@ -398,6 +409,7 @@ class LineMachine(RuleBasedStateMachine):
             offset for offset in model.done if offset > model.frontier
         }
         assert (line.open, line.deliveries) == (model.open, model.deliveries)
+        assert line.frontier <= line.cursor
         counted = model.counted
         assert (line.items, line.bytes) == (len(counted), sum(model.sizes[at] or 0 for at in counted))
         assert line.lent == model.lent
