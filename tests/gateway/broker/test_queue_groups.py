@@ -99,6 +99,24 @@ def test_what_was_open_is_given_back_and_counts(bench: Bench) -> None:
     assert bench.offsets.store.state(MAIN).inflight == {}
 
 
+def test_what_an_import_has_left_open_stays_so_until_its_time(bench: Bench) -> None:
+    """Its epoch is 0: it was never handed out here."""
+    bench.begin(MAIN, 0)
+    bench.record(
+        (
+            MAIN,
+            [
+                MarkInflight(0, NOW_MS + 1, 0),
+                MarkInflight(1, NOW_MS, 0),
+                MarkInflight(2, NOW_MS + 1, 1),
+            ],
+        )
+    )
+    held = bench.load(MAIN)
+    assert (held.lent, held.deliveries) == ({0: NOW_MS + 1}, {1: 0, 2: 1})
+    assert set(bench.offsets.store.state(MAIN).inflight) == {0}
+
+
 def test_what_is_loaded_is_not_what_changes(bench: Bench) -> None:
     bench.begin(MAIN, 0)
     held = bench.load(MAIN)
