@@ -7,17 +7,18 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from twisted.internet.address import IPv4Address, IPv6Address
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import ServerFactory
 from twisted.internet.task import LoopingCall
 
 from barbicel.config.settings import Config
+from barbicel.gateway.draining import Draining
 from barbicel.gateway.kafka.answer_budget import AnswerBudget
 from barbicel.gateway.kafka.api import Address
 from barbicel.gateway.kafka.connection import KafkaConnection
 from barbicel.gateway.kafka.turns import Turns
-from barbicel.gateway.twisted_types import Reactor, Timer
+from barbicel.gateway.twisted_types import Reactor
 
 if TYPE_CHECKING:
     from barbicel.gateway.broker.broker import Broker
@@ -40,8 +41,6 @@ class Pace(NamedTuple):
 USUAL = Pace(30.0, 16 << 10)
 # For those who hold much of what all have together, when nothing is left and others wait for them.
 CROWDED = Pace(5.0, 256 << 10)
-# When the server stops: how long requests that were accepted have to be answered.
-DRAIN_SECONDS = 5.0
 
 
 class KafkaServer(ServerFactory):
@@ -64,8 +63,7 @@ class KafkaServer(ServerFactory):
         self.answers = AnswerBudget(config.queued_max_request_bytes)
         # Those who have answers to read, the one that has read nothing for longest first.
         self._unread: dict[KafkaConnection, None] = {}
-        self._drained: Deferred[None] | None = None
-        self._drain_timer: Timer | None = None
+        self._draining = Draining(self._connections, reactor)
         self._sweep = LoopingCall(self._close_idle)
         self._sweep.clock = reactor  # type: ignore[assignment]  # of an interface that is no type
 
@@ -110,8 +108,7 @@ class KafkaServer(ServerFactory):
             del self._by_host[connection.peer.host]
         if self._favoured is connection:
             self._favour_another()
-        if self._drained is not None and not self._connections:
-            self._end_drain(self._drained)
+        self._draining.note_disconnected()
 
     def _close_idle(self) -> None:
         now_s = self.seconds()
@@ -142,25 +139,7 @@ class KafkaServer(ServerFactory):
 
     def drain(self) -> Deferred[None]:
         """Serve nothing new; fires when what was accepted is answered and every client is gone."""
-        if not self._connections:
-            return succeed(None)
-        drained = self._drained = Deferred()
-        self._drain_timer = self._reactor.callLater(DRAIN_SECONDS, self._abort_all)
-        for connection in list(self._connections):
-            connection.drain()
-        return drained
-
-    def _abort_all(self) -> None:
-        for connection in list(self._connections):
-            connection.transport.abortConnection()
-        if self._drained is not None:
-            self._end_drain(self._drained)
-
-    def _end_drain(self, drained: Deferred[None]) -> None:
-        self._drained = None
-        if self._drain_timer is not None and self._drain_timer.active():
-            self._drain_timer.cancel()
-        drained.callback(None)
+        return self._draining.begin()
 
     # --- the budget of all connections for what they have not read -----------------------------------
 

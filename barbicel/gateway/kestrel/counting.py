@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from barbicel.gateway.broker.partition import Partition
-from barbicel.gateway.kestrel.line_reader import read_stretch
+from barbicel.gateway.kestrel.stretches import read_stretch
 from barbicel.stroma.ranges import RangeSet
 
 __all__ = ["count_items"]

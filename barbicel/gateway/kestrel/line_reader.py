@@ -10,19 +10,20 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator
 from functools import partial
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.python.failure import Failure
 
-from barbicel.codecs.kafka.record_batch import decode_header
 from barbicel.codecs.stroma_events import Event
 from barbicel.config.queue_settings import QueueSettings
-from barbicel.errors import BarbicelError, OffsetOutOfRange
+from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.partition import Partition
 from barbicel.gateway.kestrel.session import OpenRead, Session
+from barbicel.gateway.kestrel.stretches import FILL_BYTES, decode_from, is_cheap, read_stretch
+from barbicel.gateway.kestrel.waiter import TakeDone, Waiter
 from barbicel.gateway.twisted_types import Timer
-from barbicel.kestrel_compat.items import Item, Stretch, decode_stretch
+from barbicel.kestrel_compat.items import Item, Stretch
 from barbicel.kestrel_compat.line import Line
 from barbicel.kestrel_compat.stats import QueueStats
 from barbicel.stroma import GroupKey
@@ -30,44 +31,14 @@ from barbicel.stroma import GroupKey
 if TYPE_CHECKING:
     from barbicel.gateway.kestrel.queue import Queue
 
-__all__ = ["LineReader", "TakeDone", "Waiter", "read_stretch"]
+__all__ = ["LineReader"]
 
 _log = logging.getLogger(__name__)
 
-# None is a miss.
-TakeDone: TypeAlias = Callable[[Item | Exception | None], None]
-
-# What is read ahead at a time: in the reactor's thread, and in another one.
-FILL_BYTES = 64 << 10
+# What is read ahead at a time in a thread.
 COLD_FILL_BYTES = 1 << 20
-# Beyond this a compressed batch is not opened, and its items are passed over.
-MAX_OPENED_BYTES = 64 << 20
 # Deadlines of reads that are not open any more are thrown out when there are so many.
 SPARE_DEADLINES = 64
-
-
-class Waiter:
-    """Somebody who asked for an item that is not there yet."""
-
-    __slots__ = ("done", "is_open", "is_patient", "is_peek", "reader", "session", "timer")
-
-    def __init__(
-        self, reader: LineReader, session: Session | None, *, is_open: bool, is_patient: bool, done: TakeDone
-    ) -> None:
-        self.reader = reader
-        self.session = session
-        self.is_open = is_open
-        # Or else the answer is a miss as soon as it is known that there is nothing.
-        self.is_patient = is_patient
-        self.is_peek = session is None
-        self.done = done
-        self.timer: Timer | None = None
-
-    def cancel(self) -> None:
-        """The client is gone: no item may go to it."""
-        if self.timer is not None and self.timer.active():
-            self.timer.cancel()
-        self.reader.forget(self)
 
 
 class LineReader:
@@ -447,8 +418,8 @@ class LineReader:
         most_bytes = self.settings.max_memory_size_bytes
         if partition.is_in_tail(cursor):
             batches = partition.read_tail(cursor, min(FILL_BYTES, most_bytes), at_least_one=True)
-            if all(_is_cheap(batch) for batch in batches):
-                self._receive(_decode(batches, cursor, partition))
+            if all(is_cheap(batch) for batch in batches):
+                self._receive(decode_from(batches, cursor, partition))
                 return True
         self._is_filling = True
         end_offset = partition.end_offset
@@ -517,32 +488,3 @@ class LineReader:
         if self._deadline_timer is not None and self._deadline_timer.active():
             self._deadline_timer.cancel()
         self._send_away(lambda waiting: True, None)
-
-
-def _is_cheap(batch: memoryview) -> bool:
-    return len(batch) <= 4 * FILL_BYTES and decode_header(batch).codec == 0
-
-
-def _decode(batches: list[memoryview], cursor: int, partition: Partition) -> Stretch:
-    """From the cursor on. What was deleted of the first batch is not given, though it is still there."""
-    start = max(cursor, partition.start_offset)
-    return decode_stretch(batches, start, MAX_OPENED_BYTES)._replace(start_offset=cursor)
-
-
-def read_stretch(partition: Partition, cursor: int, end_offset: int, max_bytes: int) -> Stretch:
-    """What the log has from the cursor on, in any thread. Raises BarbicelError.
-
-    What retention has taken, or a repair has given up, holds no items.
-    """
-    while True:
-        start = max(cursor, partition.start_offset)
-        if start >= end_offset:
-            return Stretch(cursor, end_offset, [], {}, [])
-        try:
-            batches = partition.read_log(start, end_offset, max_bytes, at_least_one=True)
-        except OffsetOutOfRange:
-            if partition.start_offset > start:
-                continue  # retention came in between
-            raise
-        stretch = _decode(batches, cursor, partition)
-        return stretch if batches else stretch._replace(end_offset=end_offset)

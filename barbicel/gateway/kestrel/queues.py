@@ -18,11 +18,12 @@ from barbicel.config.queue_settings import QueueSettings
 from barbicel.config.settings import Config
 from barbicel.gateway.broker.broker import Broker
 from barbicel.gateway.broker.queue_groups import QueueGroups
-from barbicel.gateway.kestrel.line_reader import LineReader, TakeDone, Waiter
+from barbicel.gateway.kestrel.line_reader import LineReader
 from barbicel.gateway.kestrel.opening import PARTITION, Opening
 from barbicel.gateway.kestrel.queue import PutDone, Queue
 from barbicel.gateway.kestrel.session import Session
 from barbicel.gateway.kestrel.turns import Turns
+from barbicel.gateway.kestrel.waiter import TakeDone, Waiter
 from barbicel.gateway.twisted_types import Timer
 from barbicel.kestrel_compat.items import Item
 from barbicel.kestrel_compat.names import MAIN_GROUP, QueueName, child_of, parse_queue_name, queue_of

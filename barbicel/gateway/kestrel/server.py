@@ -6,17 +6,18 @@ import logging
 from collections import Counter
 
 from twisted.internet.address import IPv4Address, IPv6Address
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Protocol, ServerFactory
 from twisted.internet.task import LoopingCall
 
 from barbicel.gateway.descriptors import Descriptors
+from barbicel.gateway.draining import Draining
 from barbicel.gateway.kestrel.budget import LITTLE_BYTES, ReadingBudget
 from barbicel.gateway.kestrel.connection import Connection
 from barbicel.gateway.kestrel.dialect import Address, Dialect
 from barbicel.gateway.kestrel.shared import Shared
-from barbicel.gateway.twisted_types import Reactor, Timer, Transport
+from barbicel.gateway.twisted_types import Reactor, Transport
 
 __all__ = ["KestrelServer", "Listening"]
 
@@ -29,8 +30,6 @@ STALLED_SECONDS = 30.0
 SHORT_SECONDS = 5.0
 # One that sends slower than this, after those seconds, means harm too.
 SLOWEST_BYTES_A_SECOND = 16 << 10
-# When the server stops: how long requests that were accepted have to be answered.
-DRAIN_SECONDS = 5.0
 
 
 class KestrelServer:
@@ -45,8 +44,7 @@ class KestrelServer:
         self._by_host: Counter[str] = Counter()
         # Those that have answers to send when the turn is over.
         self._due: list[Connection] = []
-        self._drained: Deferred[None] | None = None
-        self._drain_timer: Timer | None = None
+        self._draining = Draining(self._connections, reactor)
         self._listening = 0
         self._sweep = LoopingCall(self._close_idle)
         self._sweep.clock = reactor  # type: ignore[assignment]  # of an interface that is no type
@@ -93,8 +91,7 @@ class KestrelServer:
         if not self._by_host[connection.peer.host]:
             del self._by_host[connection.peer.host]
         self.budget.leave(connection)
-        if self._drained is not None and not self._connections:
-            self._end_drain(self._drained)
+        self._draining.note_disconnected()
 
     # --- answering ----------------------------------------------------------------------------------
 
@@ -127,25 +124,7 @@ class KestrelServer:
     def drain(self) -> Deferred[None]:
         """Serve nothing new; fires when what was accepted is answered and every client is gone."""
         self.shared.status.go_down()
-        if not self._connections:
-            return succeed(None)
-        drained = self._drained = Deferred()
-        self._drain_timer = self._reactor.callLater(DRAIN_SECONDS, self._abort_all)
-        for connection in list(self._connections):
-            connection.drain()
-        return drained
-
-    def _abort_all(self) -> None:
-        for connection in list(self._connections):
-            connection.transport.abortConnection()
-        if self._drained is not None:
-            self._end_drain(self._drained)
-
-    def _end_drain(self, drained: Deferred[None]) -> None:
-        self._drained = None
-        if self._drain_timer is not None and self._drain_timer.active():
-            self._drain_timer.cancel()
-        drained.callback(None)
+        return self._draining.begin()
 
 
 def _reason_to_close(connection: Connection, now_s: float, idle_s: float, stalled_s: float) -> str | None:

@@ -10,8 +10,9 @@ import pytest
 from twisted.internet.address import IPv4Address
 
 from barbicel.codecs.kafka import messages
+from barbicel.gateway.draining import DRAIN_SECONDS
 from barbicel.gateway.kafka.answer_budget import FEW_READS, LEAST_BYTES, AnswerBudget
-from barbicel.gateway.kafka.server import CROWDED, DRAIN_SECONDS, SWEEP_SECONDS, USUAL
+from barbicel.gateway.kafka.server import CROWDED, SWEEP_SECONDS, USUAL
 from tests.gateway.kafka.in_memory import Client, Gateway, batch, in_memory_gateway
 from tests.gateway.kafka.requests import fetch, produce, produced
 

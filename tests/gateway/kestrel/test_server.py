@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from barbicel.gateway.draining import DRAIN_SECONDS
 from barbicel.gateway.kestrel.dialect import MEMCACHE, TEXT
-from barbicel.gateway.kestrel.server import DRAIN_SECONDS, STALLED_SECONDS, SWEEP_SECONDS
+from barbicel.gateway.kestrel.server import STALLED_SECONDS, SWEEP_SECONDS
 from tests.gateway.kafka.in_memory import untyped
 from tests.gateway.kestrel.in_memory_clients import Client, Gateway, in_memory_gateway
 
