@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +14,12 @@ import pytest
 from bench.kafka import scale
 from bench.kafka.clients import follow, run_client
 from bench.kafka.driver import Job
+from bench.kafka.hostile import measure_hostile
 from bench.kafka.java_tools import parse_consumed, parse_produced
 from bench.kafka.servers import WRITE, GatewayUnderTest, Server, processor_seconds, running_servers
 from bench.kafka.throughput import measure_throughput
 from bench.report import Measurement, write_json
+from bench.rounds import ROOT
 from tests.rig.skipping import skip_without_rig
 
 MESSAGES = 50
@@ -88,6 +92,32 @@ def test_side_by_side_with_a_real_kafka(tmp_path: Path, monkeypatch: pytest.Monk
         f"latency p{n}, {name}" for n in (50, 99) for name in ("write", "fsync")
     }
     check_rows(rows, tmp_path / "kafka.json")
+
+
+def test_beside_hostile_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(scale.VARIABLE, "tiny")
+    rows = {row.name: row for row in measure_hostile(str(tmp_path))}
+    kinds = (
+        "50 idle connections",
+        "5 half-sent requests",
+        "1 clients that never read",
+        "2 GB announced again and again",
+    )
+    assert list(rows) == [
+        f"{what} {kind}"
+        for kind in kinds
+        for what in ("produce 1 KB beside", "latency p99 beside", "memory of")
+    ]
+    for name, row in rows.items():
+        assert row.value > 0 or name.startswith("memory")
+        assert (row.ok is None) == name.startswith("latency")
+
+
+def test_attackers_that_may_not_have_so_many_files_say_so() -> None:
+    code = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200));"
+    code += "from bench.kafka.attackers import raise_file_limit; print(raise_file_limit())"
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
+    assert found.stdout == b"100\n"
 
 
 def check_rows(rows: list[Measurement], path: Path) -> None:

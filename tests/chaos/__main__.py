@@ -1,4 +1,4 @@
-"""`python -m tests.chaos SECONDS [SEED [DURABILITY]]`: a run in each durability, half of the time each.
+"""`python -m tests.chaos SECONDS [SEED [MODE ...]]`: a run in each mode, an equal part of the time each.
 
 It ends with 1 if there were anomalies.
 """
@@ -12,8 +12,9 @@ from shutil import rmtree
 from tempfile import mkdtemp
 
 from tests.chaos.campaign import Campaign, Outcome
+from tests.chaos.modes import MODES
 
-DURABILITIES = ("fsync", "write")
+DEFAULT_MODES = ("fsync", "write")
 MOST_SHOWN = 20
 
 
@@ -35,12 +36,12 @@ def _report(outcome: Outcome) -> None:
     _tell(outcome.summary)
 
 
-def main(seconds: float, seed: int, durabilities: tuple[str, ...] = DURABILITIES) -> int:
+def main(seconds: float, seed: int, modes: tuple[str, ...] = DEFAULT_MODES) -> int:
     """What a run with anomalies has stored is kept, and it says where."""
     code = 0
-    for durability in durabilities:
-        directory = Path(mkdtemp(prefix=f"chaos-{durability}-"))
-        outcome = Campaign(directory, durability, seed, _tell).run(seconds / len(durabilities))
+    for mode in modes:
+        directory = Path(mkdtemp(prefix=f"chaos-{mode}-"))
+        outcome = Campaign(directory, MODES[mode], seed, _tell).run(seconds / len(modes))
         _report(outcome)
         if outcome.anomalies:
             _tell(f"the data and the gateway's log are in {directory}")
@@ -51,6 +52,6 @@ def main(seconds: float, seed: int, durabilities: tuple[str, ...] = DURABILITIES
 
 
 if __name__ == "__main__":
-    wanted = sys.argv[3:] or DURABILITIES
+    wanted = sys.argv[3:] or DEFAULT_MODES
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 300.0
     sys.exit(main(seconds, int(sys.argv[2]) if len(sys.argv) > 2 else 0, tuple(wanted)))

@@ -10,7 +10,7 @@ import os
 import re
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +19,13 @@ from threading import Event, Timer
 from time import monotonic, sleep
 
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from tests.chaos.checker import Anomaly, check
 from tests.chaos.client_thread import ClientThread, Target
 from tests.chaos.group import group_threads, has_committed, was_looked_at
 from tests.chaos.history import History
+from tests.chaos.modes import Mode
 from tests.chaos.readers import READERS, ReaderThread, read_log
 from tests.chaos.writers import FLUSH_DEADLINE_S, confluent, confluent_acks_1, kafka_python
 from tests.chaos.writing import WriterThread
@@ -71,11 +73,11 @@ class Outcome:
 class Campaign:
     """`run` it once; `tell` is called with a line after every kill."""
 
-    def __init__(self, directory: Path, durability: str, seed: int, tell: Callable[[str], object]) -> None:
+    def __init__(self, directory: Path, mode: Mode, seed: int, tell: Callable[[str], object]) -> None:
         self._random = Random(seed)
         self._tell = tell
-        self._durability, self._seed = durability, seed
-        self._gateway = Gateway(directory, {**SETTINGS, "durability": durability})
+        self._mode, self._seed = mode, seed
+        self._gateway = Gateway(directory, {**SETTINGS, **mode.settings})
         self._gateway.port = _free_port(self._random)
         self._history = History()
         self._kills = self._early_kills = 0
@@ -86,7 +88,7 @@ class Campaign:
         """Raises AssertionError if nothing can be said: a gateway does not start, a producer does not end."""
         self._start()
         try:
-            _create_topic(self._gateway.bootstrap)
+            _create_topic(self._gateway.bootstrap, self._mode.topic)
             self._began = monotonic()
             self._attack(seconds)
         finally:
@@ -94,6 +96,7 @@ class Campaign:
         if exit_code:
             self._history.troubles.append(f"the gateway stopped with {exit_code}")
         self._note_complaints()
+        self._history.troubles += self._mode.look_at(self._gateway.data)
         anomalies = check(self._history)
         return Outcome(self._summary(anomalies), anomalies, self._history, self._kills)
 
@@ -235,7 +238,7 @@ class Campaign:
         repeated = len(loose) - len(set(loose))
         refused = sum(map(len, history.failed.values()))
         return (
-            f"durability {self._durability}, seed {self._seed}: {self._kills} kills and {self._early_kills} "
+            f"durability {self._mode.name}, seed {self._seed}: {self._kills} kills and {self._early_kills} "
             f"while starting (longest start {self._longest_start_s:.2f} s), {self._sent()} sent, "
             f"{history.acked_count} acknowledged, {refused} refused, {sum(history.ends.values())} stored, "
             f"{repeated} repeated without idempotence, {len(history.members)} assignments, "
@@ -267,7 +270,9 @@ def _wait_until(condition: Callable[[], bool]) -> None:
         sleep(POLL_S)
 
 
-def _create_topic(bootstrap: str) -> None:
-    """By asking for it; it is there when the gateway shows its partitions."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "allow.auto.create.topics": True})
+def _create_topic(bootstrap: str, settings: Mapping[str, str]) -> None:
+    """It is there when the gateway shows its partitions."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for created in admin.create_topics([NewTopic(TOPIC, PARTITIONS, config=dict(settings))]).values():
+        created.result()
     _wait_until(lambda: len(admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions) == PARTITIONS)

@@ -7,15 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SECONDS = 6
 SEED = 4
 DEADLINE_S = 240
 
 
-def test_nothing_is_lost_repeated_or_reordered_when_the_gateway_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["fsync", "tiered"])
+def test_nothing_is_lost_repeated_or_reordered_when_the_gateway_is_killed(tmp_path: Path, mode: str) -> None:
     """In its own process: the clients leave sockets and threads behind, which is not ours to mend."""
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.chaos", str(SECONDS), str(SEED), "fsync"],
+        [sys.executable, "-m", "tests.chaos", str(SECONDS), str(SEED), mode],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -9,10 +9,15 @@ from time import monotonic
 
 from tests.crash.campaign import Campaign
 from tests.crash.group_campaign import GroupCampaign
+from tests.crash.manifest_campaign import ManifestCampaign
 
 STATES_PER_SEED = 5_000
 # They take turns, seed by seed.
-CAMPAIGNS: dict[str, type[Campaign | GroupCampaign]] = {"log": Campaign, "groups": GroupCampaign}
+CAMPAIGNS: dict[str, type[Campaign | GroupCampaign | ManifestCampaign]] = {
+    "log": Campaign,
+    "groups": GroupCampaign,
+    "manifest": ManifestCampaign,
+}
 
 
 def _run(job: tuple[str, int]) -> int:

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import NamedTuple
 
-from barbicel.disk import Bytes, Entry, OpenMode, Space
+from barbicel.disk import Bytes, Entry, OpenMode, Space, check_within
 from barbicel.errors import LogLocked
 from tests.support.faults import Call, Fault, Gate, Operation, PowerCut, naming
 from tests.support.inodes import SECTOR_BYTES, Directory, Fate, Inode, Node, survivor
@@ -37,6 +37,7 @@ __all__ = [
     "FaultDisk",
     "FaultFile",
     "FaultLock",
+    "FaultMappedFile",
     "Operation",
     "PowerCut",
 ]
@@ -68,8 +69,9 @@ class FaultDisk(Gate):
     # For programs: barbicel.disk.Disk.
 
     def open(self, path: str, mode: OpenMode) -> FaultFile:
-        with self.passing("create" if mode == "create" else "open", path):
-            inode = self._create(path) if mode == "create" else self._tree.inode(path)
+        is_new = mode in ("create", "create_private")
+        with self.passing("create" if is_new else "open", path):
+            inode = self._create(path) if is_new else self._tree.inode(path)
             if mode == "write":
                 self.need_writable()
         return FaultFile(self, inode, path, mode)
@@ -103,6 +105,11 @@ class FaultDisk(Gate):
     def modified_ms(self, path: str) -> int:
         """Time stands still here."""
         return 0
+
+    def identity(self, path: str) -> str:
+        with self.passing("stat", path):
+            inode = self._tree.inode(path)
+            return f"{inode.written_at:x}-{len(inode.current):x}"
 
     def unchanged_since(self, directory: str, path: str) -> bool:
         try:
@@ -284,6 +291,23 @@ class FaultFile:
         buffer[: len(data)] = data
         return len(data)
 
+    def pwrite(self, data: Bytes, position: int) -> None:
+        end = self.end
+        self.end = position
+        try:
+            self.append([data])
+        finally:
+            self.end = end
+
+    def map(self, size: int) -> FaultMappedFile:
+        with self._disk.passing("map", self.path):
+            self._need_open()
+            if not 0 < size <= len(self._inode.current):
+                raise os_error(errno.EINVAL)
+            if not self._writable:
+                raise os_error(errno.EACCES)
+        return FaultMappedFile(self._disk, self._inode, self.path, size)
+
     def size(self) -> int:
         with self._disk.passing("stat", self.path):
             self._need_open()
@@ -329,6 +353,34 @@ class FaultFile:
         if not self._writable:
             raise os_error(error)
         self._disk.need_writable()
+
+
+class FaultMappedFile:
+    """Memory over an inode: the kernel writes its sectors back whenever it likes, until they are synced.
+
+    A copy into it is announced as a "write", so that a crash can come between any two of its bytes.
+    """
+
+    __slots__ = ("_disk", "_inode", "_open", "_path", "size")
+
+    def __init__(self, disk: FaultDisk, inode: Inode, path: str, size: int) -> None:
+        self.size = size
+        self._disk = disk
+        self._inode = inode
+        self._path = path
+        self._open = True
+
+    def write(self, position: int, data: Bytes) -> None:
+        if not self._open:
+            raise ValueError("mmap closed or invalid")
+        check_within(position, len(data), self.size)
+        with self._disk.appending(self._path, self._inode, position, bytes(data)):
+            if position + len(data) > len(self._inode.current):
+                raise AssertionError("SIGBUS: the file was cut while it was mapped")
+            self._inode.write(position, bytes(data))
+
+    def close(self) -> None:
+        self._open = False
 
 
 class FaultLock:

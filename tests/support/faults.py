@@ -30,11 +30,12 @@ Operation: TypeAlias = Literal[
     "read",
     "stat",
     "list",
+    "map",
     "close",
 ]
 
 # Numbered and announced only on request: a crash at a read finds what one at the next write finds.
-READS: frozenset[Operation] = frozenset(("open", "read", "stat", "list", "close"))
+READS: frozenset[Operation] = frozenset(("open", "read", "stat", "list", "map", "close"))
 
 
 class PowerCut(BaseException):

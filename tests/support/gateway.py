@@ -18,8 +18,9 @@ __all__ = ["Gateway", "running_gateway"]
 START_DEADLINE_S = 60.0
 STOP_DEADLINE_S = 60.0
 POLL_S = 0.02
-SERVED = re.compile(r"Kafka clients are served on PLAINTEXT://[0-9.]+:([0-9]+)")
+SERVED = re.compile(r"Kafka clients are served on [A-Z_]+://[0-9.]+:([0-9]+)")
 KESTREL = re.compile(r"Kestrel clients are served on [0-9.]+:([0-9]+)")
+ADMIN = re.compile(r"operators are served on http://[0-9.]+:([0-9]+)/")
 KESTREL_TEXT = re.compile(r"Kestrel-text clients are served on [0-9.]+:([0-9]+)")
 
 
@@ -34,7 +35,7 @@ class Gateway:
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self.host, self.port = "127.0.0.1", 0
-        self.kestrel_port = self.kestrel_text_port = 0
+        self.kestrel_port = self.kestrel_text_port = self.admin_port = 0
 
     @property
     def bootstrap(self) -> str:
@@ -52,6 +53,7 @@ class Gateway:
             "listeners": f"PLAINTEXT://{self.host}:{self.port}",
             "kestrel-port": str(self.kestrel_port),
             "kestrel-text-port": str(self.kestrel_text_port),
+            "admin-port": str(self.admin_port),
             "group-initial-rebalance-delay-ms": "0",
             **{name.replace("_", "-"): value for name, value in self._settings.items()},
         }
@@ -81,6 +83,7 @@ class Gateway:
                 # They are told before Kafka's.
                 self.kestrel_port = _port(KESTREL, text)
                 self.kestrel_text_port = _port(KESTREL_TEXT, text)
+                self.admin_port = _port(ADMIN, text)
                 return
             assert self._process.poll() is None, f"the gateway did not start: {text}"
             time.sleep(POLL_S)

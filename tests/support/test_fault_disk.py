@@ -56,6 +56,35 @@ def test_it_is_a_disk(disk: FaultDisk) -> None:
 # Contents
 
 
+def test_mapped_bytes_reach_the_disk_in_any_order_until_they_are_synced(disk: FaultDisk) -> None:
+    disk.put("/d/a", OLD)
+    file = disk.open("/d/a", "write")
+    mapped = file.map(len(OLD))
+    mapped.write(0, NEW)
+    assert crashed(disk, Fate.DROP) == {"/d/a": OLD}
+    assert crashed(disk, Fate.KEEP) == {"/d/a": NEW}
+    # The last sector without the first: no order holds.
+    assert any(found["/d/a"][:1] == b"o" and found["/d/a"][-1:] == b"n" for found in torn(disk))
+    mapped.close()
+    assert crashed(disk, Fate.DROP) == {"/d/a": OLD}
+    file.fdatasync()
+    assert {found["/d/a"] for found in torn(disk)} == {NEW}
+
+
+def test_a_crash_comes_between_two_bytes_of_a_copy_into_a_mapping(disk: FaultDisk) -> None:
+    disk.put("/d/a", OLD)
+    mapped = disk.open("/d/a", "write").map(len(OLD))
+    found: list[bytes] = []
+
+    def cut(call: Call) -> None:
+        assert (call.operation, call.data) == ("write", b"nnn")
+        found.append(disk.crash(Fate.KEEP, random.Random(0), torn_append=2).files()["/d/a"])
+
+    disk.observer = cut
+    mapped.write(1, b"nnn")
+    assert found == [b"onno" + OLD[4:]]
+
+
 def test_unsynced_content_is_dropped_or_kept(disk: FaultDisk) -> None:
     disk.put("/d/a", OLD)
     overwrite(disk, "/d/a", NEW + b"tail")

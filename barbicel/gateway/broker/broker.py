@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
@@ -26,6 +26,9 @@ from barbicel.gateway.broker.client_notes import ClientNotes
 from barbicel.gateway.broker.consumption import GroupOffsets
 from barbicel.gateway.broker.membership import Coordinator, GroupSettings
 from barbicel.gateway.broker.partition import Appends, Partition
+from barbicel.gateway.broker.read_ahead import ReadAhead
+from barbicel.gateway.broker.recovered import Recovered, summarise
+from barbicel.gateway.broker.tiering.leftover import has_manifests
 from barbicel.gateway.broker.topics import Topics
 from barbicel.gateway.broker.worker import Worker
 from barbicel.gateway.descriptors import Descriptors
@@ -33,6 +36,10 @@ from barbicel.gateway.twisted_types import Reactor, Timer
 from barbicel.keratin import Ack, Log, WriterSettings
 from barbicel.keratin.retention import RetentionRules
 from barbicel.stroma import StoreSettings
+
+if TYPE_CHECKING:
+    from barbicel.gateway.access.access import Access
+    from barbicel.gateway.broker.tiering.tiering import Tiering
 
 __all__ = ["Broker"]
 
@@ -74,7 +81,12 @@ class Broker:
         self._producer_ids = Worker(reactor, "producer-ids")
         groups = StoreSettings(max_open_groups=self.descriptors.groups)
         self.offsets = GroupOffsets(disk, catalogue.layout.groups, reactor, clock, groups)
-        self.topics = Topics(disk, catalogue, config, clock, self._changes, self.offsets, self.descriptors)
+        # Also where it is switched off by now: what left the disk is nowhere else.
+        is_tiered = config.remote_log_storage_system_enable or has_manifests(disk, catalogue.layout)
+        self.tiering = self._open_tiering() if is_tiered else None
+        self.topics = Topics(
+            disk, catalogue, config, clock, self._changes, self.offsets, self.descriptors, self.tiering
+        )
         self.coordinator = Coordinator(
             GroupSettings(
                 initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
@@ -92,12 +104,18 @@ class Broker:
             self._end_turn,
         )
         self._readers = ThreadPool(1, config.background_threads, "cold-reads")
+        self._remote_readers = ThreadPool(0, config.remote_log_reader_threads, "remote-reads")
+        self.ahead = ReadAhead(reactor, self.read_cold)
         self._long_work = ThreadPool(1, LONG_WORK_THREADS, "long-work")
+        self._pools = (self._readers, self._remote_readers, self._long_work)
         self._retention = LoopingCall(self._apply_retention)
         self._producer_expiry = LoopingCall(self._expire_producers)
         self._group_timer: Timer | None = None
         self.notes = ClientNotes(steady_clock)
+        # See access/opening.py.
+        self.access: Access | None = None
         self._is_closing = False
+        self.recovered = Recovered()
 
     @classmethod
     def open(
@@ -110,6 +128,7 @@ class Broker:
         descriptors: Descriptors | None = None,
     ) -> Broker:
         """Lock the data directory and recover all that is in it. Waits for the disk."""
+        begun_ms = steady_clock()
         catalogue = Catalogue.open(disk, disk.resolve(config.data_directory), clock)
         try:
             broker = cls(disk, catalogue, config, reactor, clock, steady_clock, descriptors)
@@ -121,12 +140,24 @@ class Broker:
         except BaseException:
             broker.close()
             raise
+        partitions = (one for topic in broker.topics for one in topic.partitions)
+        broker.recovered = summarise(partitions, steady_clock() - begun_ms)
+        broker.recovered.tell()
         return broker
+
+    def _open_tiering(self) -> Tiering:
+        # A server without a tier starts without what that needs.
+        from barbicel.gateway.broker.tiering.tiering import Tiering
+
+        cluster = self.catalogue.cluster.content
+        return Tiering(self.disk, self.catalogue.layout, self.config, cluster, self.reactor, self.clock)
 
     def start(self) -> None:
         """Timers; from here on in the reactor's thread."""
-        self._readers.start()
-        self._long_work.start()
+        if self.tiering is not None:
+            self.tiering.start()
+        for pool in self._pools:
+            pool.start()
         for loop, seconds in (
             (self._retention, self.config.log_retention_check_interval_ms / 1000),
             (self._producer_expiry, PRODUCER_EXPIRY_CHECK_SECONDS),
@@ -145,16 +176,20 @@ class Broker:
         if self._group_timer is not None and self._group_timer.active():
             self._group_timer.cancel()
         self._appender.close()
+        if self.access is not None:
+            self.access.close()
         self._changes.close()
         self._producer_ids.close()
-        for pool in (self._readers, self._long_work):
+        for pool in self._pools:
             if pool.started:
                 pool.stop()
         # Each step is taken whatever became of those before it.
         with ExitStack() as steps:
             steps.callback(self.catalogue.close)
             steps.callback(self.offsets.close)
-            self.topics.close_all()
+            steps.callback(self.topics.close_all)
+            if self.tiering is not None:
+                self.tiering.close()
 
     # --- reading and appending ----------------------------------------------------------------------
 
@@ -167,6 +202,10 @@ class Broker:
         """Call something that waits for the disk, in a thread."""
         return self._in_pool(self._readers, function)
 
+    def read_remote(self, function: Callable[[], T]) -> Deferred[T]:
+        """The same for what waits for the network."""
+        return self._in_pool(self._remote_readers, function)
+
     def work_long(self, function: Callable[[], T]) -> Deferred[T]:
         """Call something that takes long, in a thread that nobody needs who reads old data.
 
@@ -176,7 +215,13 @@ class Broker:
 
     def _in_pool(self, pool: ThreadPool, function: Callable[[], T]) -> Deferred[T]:
         reactor: Any = self.reactor  # deferToThreadPool wants an interface that is no type
-        return deferToThreadPool(reactor, pool, function)
+        return deferToThreadPool(reactor, pool, partial(self._unless_closing, function))
+
+    def _unless_closing(self, function: Callable[[], T]) -> T:
+        """A stop waits for what is under way, and not for all that waits for its turn."""
+        if self._is_closing:
+            raise LogClosed("the server stops", path=self.data_directory)
+        return function()
 
     def change(self, function: Callable[[], T]) -> Deferred[T]:
         """Call something that changes the disk, after whatever was asked for before."""
@@ -226,13 +271,18 @@ class Broker:
     def _apply_retention(self) -> Deferred[None]:
         """Roll and drop segments in the background; the next round begins when this one has ended.
 
-        One thread does it for all partitions: consumers who read old data need the others.
+        One thread does it for all partitions: consumers who read old data need the others. Those with a tier
+        are left to that.
         """
         logs = [
-            (partition.log, RetentionRules(topic.values.retention_bytes, topic.values.retention_ms))
+            (
+                f"{topic.name}-{partition.number}",
+                partition.log,
+                RetentionRules(topic.values.retention_bytes, topic.values.retention_ms),
+            )
             for topic in self.topics
             for partition in topic.partitions
-            if partition.is_writable
+            if partition.is_writable and partition.stored.tiered is None
         ]
         # Or one error would be the end of it.
         return self.read_cold(partial(_retain_all, logs)).addErrback(
@@ -257,8 +307,9 @@ class _Appends(Appender):
     __call__ = Appender.append
 
 
-def _retain_all(logs: Sequence[tuple[Log, RetentionRules]]) -> None:
-    for log, rules in logs:
+def _retain_all(logs: Sequence[tuple[str, Log, RetentionRules]]) -> None:
+    for name, log, rules in logs:
+        start, size = log.start_offset, log.size_bytes
         # A full disk may have no room for the roll, and some for what is dropped after it.
         for step in (log.roll_if_due, partial(log.retain, rules)):
             try:
@@ -266,4 +317,7 @@ def _retain_all(logs: Sequence[tuple[Log, RetentionRules]]) -> None:
             except LogClosed:
                 continue  # its topic was deleted meanwhile
             except BarbicelError as error:
-                _log.warning("retention: %s", error)
+                _log.warning("retention: %s: %s", name, error)
+        if log.start_offset > start:
+            freed = max(0, size - log.size_bytes)
+            _log.info("retention: %s begins at offset %d now, %d bytes went", name, log.start_offset, freed)

@@ -63,6 +63,10 @@ class Cluster:
         return cls(disk, path, temporary, content)
 
     @property
+    def content(self) -> ClusterFile:
+        return self._content
+
+    @property
     def id(self) -> str:
         """As Kafka's tools print it."""
         return render_id(self._content.cluster_id)

@@ -207,6 +207,11 @@ class GroupOffsets:
                 for place in places
             ]
 
+    @property
+    def damaged_groups(self) -> int:
+        """How many were found since the start."""
+        return len(self._told)
+
     def groups_of(self, place: Place) -> list[str]:
         """The groups that have a position in a partition."""
         with self._places_lock:

@@ -1,6 +1,6 @@
 """One partition: its log, its tail in memory, its producers, and those who wait for its next record.
 
-Reactor thread only, but for `read_log` and whatever takes the log itself, which wait for the disk. The
+Reactor thread only, but for `stored` and whatever takes the log itself, which wait for the disk. The
 `end_offset` here moves when the log's writer has answered: below it everything is as durable as the
 setting says, and is in the tail or on the disk.
 """
@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -33,21 +34,23 @@ from barbicel.codecs.topic_file import Topic
 from barbicel.errors import (
     BarbicelError,
     CorruptLog,
+    CorruptObject,
     EarlierAppendFailed,
     LogClosed,
-    OffsetOutOfRange,
     RecordTooLarge,
+    StoreError,
 )
 from barbicel.gateway.broker.batch_opening import has_to_be_opened, is_quickly_opened, open_batch
 from barbicel.gateway.broker.producer_file import ProducerFile
 from barbicel.gateway.broker.producers import ProducerStates, Refused, Repeated, RepeatedInFlight, Submission
+from barbicel.gateway.broker.stored import Remote, Stored
 from barbicel.gateway.broker.tail import Tail, TailBudget
 from barbicel.gateway.broker.topic_settings import TopicValues
 from barbicel.gateway.log_pace import LogPace
 from barbicel.keratin import Appended, Log, NewRecord
 from barbicel.keratin.passing import is_passing
 
-__all__ = ["LEADER_EPOCH", "Appends", "Partition", "Produced", "Waiter"]
+__all__ = ["LEADER_EPOCH", "Appends", "DamageFound", "Partition", "Produced", "Waiter"]
 
 _log = logging.getLogger(__name__)
 
@@ -84,6 +87,13 @@ class Appends(Protocol):
         """Call it in a thread."""
 
 
+@dataclass(slots=True)
+class DamageFound:
+    log: int = 0
+    store: int = 0
+    produced: int = 0
+
+
 class _Unopened(NamedTuple):
     """A batch that has to be opened, or that is behind one."""
 
@@ -107,10 +117,13 @@ class Partition:
         tail_bytes: int,
         clock: Clock,
         touched: set[Partition],
+        tiered: Remote | None = None,
     ) -> None:
         self.topic = topic
         self.number = number
         self.log = log
+        # The log, and what is in an object store.
+        self.stored = Stored(log, tiered)
         self.producers = producers
         self.producer_file = producer_file
         self.values = values
@@ -118,9 +131,14 @@ class Partition:
         self.tail = Tail(budget, tail_bytes, log.end_offset)
         self.waiters: set[Waiter] = set()
         self.bytes_since_snapshot = 0
+        # Since the start, for whoever watches.
+        self.appended_bytes = self.fetched_bytes = 0
         self._tail_bytes = tail_bytes
         # Damage that was told of: the first offset of each stretch.
         self._told_damage: set[int] = set()
+        # Stretches that were found damaged since the start, on the disk and in the store, and what producers
+        # sent that was damaged on its way.
+        self.damage_found = DamageFound()
         self._budget = budget
         self._clock = clock
         # Partitions that were appended to in this turn of the reactor, this one among them.
@@ -133,7 +151,7 @@ class Partition:
 
     @property
     def start_offset(self) -> int:
-        return self.log.start_offset
+        return self.stored.start_offset
 
     @property
     def is_writable(self) -> bool:
@@ -272,6 +290,7 @@ class Partition:
         self.tail.append(outcome.base_offset, end_offset, data)
         self.end_offset = end_offset
         self.bytes_since_snapshot += len(data)
+        self.appended_bytes += len(data)
         self._touched.add(self)
         done(Produced(ErrorCode.NONE, outcome.base_offset, self._append_time(header)))
 
@@ -318,26 +337,6 @@ class Partition:
         assert found is not None
         return found
 
-    def read_log(
-        self, offset: int, end_offset: int, max_bytes: int, *, at_least_one: bool
-    ) -> list[memoryview]:
-        """The same from the disk, in any thread. What a repair has given up is passed over.
-
-        Raises OffsetOutOfRange and CorruptLog, unless there is something before the damage.
-        """
-        found: list[memoryview] = []
-        left = max_bytes
-        try:
-            for record in self.log.scan(offset, max_bytes=max(max_bytes, 1) + RECORD_FRAME_BYTES):
-                left -= len(record.payload)
-                if record.offset >= end_offset or (left < 0 and (found or not at_least_one)):
-                    break
-                found.append(record.payload)
-        except (CorruptLog, OffsetOutOfRange):
-            if not found:
-                raise
-        return found
-
     # --- the rest -----------------------------------------------------------------------------------
 
     @property
@@ -354,11 +353,25 @@ class Partition:
             self.log.sync()
             self.producer_file.write(snapshot)
 
+    def keep_producers_until(self, offset: int) -> None:
+        """In any thread, before the log drops what lies below: a restart cannot learn it from there then."""
+        snapshot = self.producers.snapshot()
+        if snapshot.end_offset < offset:
+            raise BarbicelError(f"the producers up to offset {offset} are not known yet")
+        self.keep_producers(snapshot)
+
     def report_damage(self, error: BarbicelError) -> None:
         """Log it, if it is damage and was not logged before: consumers ask again and again."""
-        if isinstance(error, CorruptLog) and error.first_offset not in self._told_damage:
-            self._told_damage.add(error.first_offset)
-            _log.error("%s-%d: %s", self.topic.name, self.number, error)
+        if isinstance(error, CorruptLog | CorruptObject):
+            if error.first_offset not in self._told_damage:
+                self._told_damage.add(error.first_offset)
+                if isinstance(error, CorruptLog):
+                    self.damage_found.log += 1
+                else:
+                    self.damage_found.store += 1
+                _log.error("%s-%d: %s", self.topic.name, self.number, error)
+        elif isinstance(error, StoreError) and self._pace.is_due():
+            _log.error("%s-%d cannot be read from the store: %s", self.topic.name, self.number, error)
 
     def retire(self) -> None:
         """The topic is being deleted: hold nothing, and send away who waits."""
@@ -369,10 +382,6 @@ class Partition:
     def revive(self) -> None:
         """It could not be deleted."""
         self.tail = Tail(self._budget, self._tail_bytes, self.end_offset)
-
-
-# The record's own framing counts in a scan's limit and not in a fetch's.
-RECORD_FRAME_BYTES = 64 << 10
 
 
 def _stamp(batch: memoryview, base_offset: int) -> None:

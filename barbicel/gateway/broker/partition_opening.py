@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Protocol
 
 from barbicel.clock import Clock
 from barbicel.codecs.topic_file import Topic
@@ -20,10 +21,15 @@ from barbicel.gateway.broker.offline import OfflinePartition
 from barbicel.gateway.broker.partition import Partition
 from barbicel.gateway.broker.producer_file import ProducerFile
 from barbicel.gateway.broker.tail import TailBudget
+from barbicel.gateway.broker.tiering.keratin_log import KeratinLog
 from barbicel.gateway.broker.topic_settings import TopicValues
 from barbicel.keratin import Log, LogSettings
 from barbicel.keratin.handles import HandleBudget
 from barbicel.keratin.passing import is_full
+
+if TYPE_CHECKING:  # a server without a tier does not import it
+    from barbicel.gateway.broker.tiering.tiering import Tiering
+    from barbicel.tier.tiered_partition import TieredPartition
 
 __all__ = ["Consumption", "PartitionOpening", "tell_of_new_logs"]
 
@@ -57,6 +63,7 @@ class PartitionOpening:
         consumption: Consumption,
         touched: set[Partition],
         readers: int,
+        tiering: Tiering | None = None,
     ) -> None:
         self._disk = disk
         self._layout = layout
@@ -66,6 +73,7 @@ class PartitionOpening:
         self._touched = touched
         self._tails = TailBudget(config.tail_bytes)
         self._handles = HandleBudget(readers)
+        self._tiering = tiering
 
     def open_or_not(self, topic: Topic, values: TopicValues, number: int) -> Partition:
         """At a start: offline if it cannot be opened, to be read if there is no room to recover it."""
@@ -109,22 +117,31 @@ class PartitionOpening:
             segment_max_age_ms=values.segment_ms,
             max_open_segments=OPEN_SEGMENTS_OF_A_LOG,
         )
-        log = Log.open(
-            directory,
-            disk=self._disk,
-            settings=settings,
-            clock=self._clock,
-            read_only=read_only,
-            handles=self._handles,
-        )
-        try:
+        with ExitStack() as undo:
+            tiered = None if self._tiering is None else self._tiering.open_stream(topic, number, values)
+            if tiered is not None:
+                undo.callback(tiered.close)
+            log = Log.open(
+                directory,
+                disk=self._disk,
+                settings=settings,
+                clock=self._clock,
+                read_only=read_only,
+                handles=self._handles,
+                # Of a lost log what is tiered is still there.
+                first_offset=0 if tiered is None else tiered.end_offset or 0,
+            )
+            undo.callback(log.close)
             if is_start:
                 self._tell_what_was_found(topic, number, log)
             if log.is_writable and not log.was_clean:
                 self._consumption.log_opened(topic.name, number, log.end_offset)
             producer_file = ProducerFile(self._disk, directory)
             producers = producer_file.restore(log, self._clock)
-            return Partition(
+            local = KeratinLog(log)
+            if tiered is not None:
+                tiered.attach(local)
+            partition = Partition(
                 topic,
                 number,
                 log,
@@ -135,10 +152,32 @@ class PartitionOpening:
                 self._config.tail_partition_bytes,
                 self._clock,
                 self._touched,
+                tiered,
             )
-        except BaseException:
-            log.close()
-            raise
+            local.before_drop = partition.keep_producers_until
+            self.watch(partition, tiered)
+            undo.pop_all()
+            return partition
+
+    def watch(self, partition: Partition, tiered: TieredPartition | None) -> None:
+        """Let the tier work for a partition, if it has one."""
+        if self._tiering is not None and tiered is not None:
+            self._tiering.attach(tiered, lambda: partition.topic, lambda: partition.values)
+
+    def begin_tier(self, partition: Partition, topic: Topic, values: TopicValues) -> TieredPartition | None:
+        """For a partition that is open and has no tier: one, if it shall have one now."""
+        if self._tiering is None or partition.is_offline or partition.stored.tiered is not None:
+            return None
+        tiered = self._tiering.open_stream(topic, partition.number, values)
+        if tiered is not None:
+            tiered.attach(KeratinLog(partition.log, partition.keep_producers_until))
+        return tiered
+
+    def close(self, partition: Partition) -> None:
+        """End the tier's work for a partition. Its log stays open."""
+        tiered = partition.stored.tiered
+        if self._tiering is not None and tiered is not None:
+            self._tiering.detach(tiered)
 
     def _tell_what_was_found(self, topic: Topic, number: int, log: Log) -> None:
         """What recovery did is done without a question, but not without a word."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 
 from barbicel.codecs.kafka.record_batch import BadBatch, decode_header
@@ -28,10 +29,15 @@ class ProducerFile:
         self._disk = disk
         self.path = f"{directory}/{FILE}"
         self._temporary = f"{directory}/{FILE}.new"
+        self._writing = threading.Lock()
+        self._written_end_offset = -1
 
     def write(self, snapshot: ProducerSnapshot) -> None:
-        """On return it survives a power cut."""
-        replace_file(self._disk, self._temporary, self.path, [encode_producers(snapshot)])
+        """On return it survives a power cut, or a newer one does. Any thread."""
+        with self._writing:
+            if snapshot.end_offset >= self._written_end_offset:
+                replace_file(self._disk, self._temporary, self.path, [encode_producers(snapshot)])
+                self._written_end_offset = snapshot.end_offset
 
     def restore(self, log: Log, clock: Callable[[], int]) -> ProducerStates:
         """What was known when the log ended where it ends now.

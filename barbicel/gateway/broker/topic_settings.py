@@ -1,10 +1,9 @@
 """The settings of a topic: one table under Kafka's names, and what is decided from it. No I/O.
 
 A topic stores only what was set on it, as text; everything else follows the server's settings. All names of
-Kafka 4.3 are known but those of its remote storage, so that tools which copy a topic's settings work. Some
-have no effect: they are kept and reported, and each row says what is done instead. `cleanup.policy` is not
-one of them: a topic that is never compacted must not say that it is. `kestrel.queue` is the one name that is
-not Kafka's.
+Kafka 4.3 are known, so that tools which copy a topic's settings work. Some have no effect: they are kept and
+reported, and each row says what is done instead. `cleanup.policy` is not one of them: a topic that is never
+compacted must not say that it is. `kestrel.queue` is the one name that is not Kafka's.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 
 from barbicel.codecs.kafka.compression import Codec
 from barbicel.config import SETTINGS, Config
+from barbicel.config.tier_settings import OF_ALL_DATA
 from barbicel.config.values import LONG_MAX, Choice, Fraction, Names, Rule, Switch, ValueType, Whole
 from barbicel.gateway.broker.topic_errors import InvalidAlteration, InvalidSetting
 
@@ -69,6 +69,10 @@ _OWN_INDEX = "No effect: the log has indexes of its own."
 _NO_COMPACTION = "No effect: it is about compaction, which is not offered."
 _ONE_LEVEL = "No effect: where batches are compressed anew, it is done at the codec's default level."
 _AT_ONCE = "No effect: the log does this in its own way."
+_TIERED = (
+    "Sealed segments go to the object store, and may then leave the disk. Switched off, none follows, and"
+    " what is there can still be read."
+)
 
 _ROWS = (
     _served("retention.ms", "log.retention.ms"),
@@ -136,6 +140,23 @@ _ROWS = (
     TopicSetting(
         "min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio", Fraction(), "0.5", _NO_COMPACTION
     ),
+    TopicSetting("remote.storage.enable", "remote.storage.enable", Switch(), "false", _TIERED),
+    TopicSetting(
+        "remote.log.copy.disable",
+        "remote.log.copy.disable",
+        Switch(),
+        "false",
+        "No more segments go to the object store; those that are there stay, and can be read.",
+    ),
+    TopicSetting(
+        "remote.log.delete.on.disable",
+        "remote.log.delete.on.disable",
+        Switch(),
+        "false",
+        "No effect: what is in the object store stays until its retention ends, or its topic is deleted.",
+    ),
+    _served("local.retention.ms", "log.local.retention.ms"),
+    _served("local.retention.bytes", "log.local.retention.bytes"),
     TopicSetting(
         QUEUE,
         QUEUE,
@@ -232,6 +253,10 @@ class TopicValues(NamedTuple):
     is_queue: bool
     # What batches are compressed with; None is as their producer did it.
     codec: Codec | None = None
+    # Sealed segments go to the object store; on the disk these limits hold for those that are there.
+    is_tiered: bool = False
+    local_retention_ms: int | None = None
+    local_retention_bytes: int | None = None
 
 
 def effective_settings(settings: Mapping[str, str], config: Config) -> TopicValues:
@@ -242,17 +267,27 @@ def effective_settings(settings: Mapping[str, str], config: Config) -> TopicValu
         text = settings.get(name)
         return config.value(setting.broker_name) if text is None else setting.rule.parse(text)
 
+    is_tiered = (
+        config.remote_log_storage_system_enable
+        and settings.get("remote.storage.enable") == "true"
+        and settings.get("remote.log.copy.disable") != "true"
+    )
+    retention_ms, retention_bytes = value("retention.ms"), value("retention.bytes")
     return TopicValues(
-        retention_ms=_limit(value("retention.ms")),
-        retention_bytes=_limit(value("retention.bytes")),
-        segment_bytes=value("segment.bytes"),
-        segment_ms=value("segment.ms"),
+        retention_ms=_limit(retention_ms),
+        retention_bytes=_limit(retention_bytes),
+        # What is not sealed is not uploaded.
+        segment_bytes=min(value("segment.bytes"), config.tier_segment_bytes if is_tiered else LONG_MAX),
+        segment_ms=min(value("segment.ms"), config.tier_flush_interval_ms if is_tiered else LONG_MAX),
         max_message_bytes=value("max.message.bytes"),
         is_append_time=value("message.timestamp.type") == "LogAppendTime",
         timestamp_before_max_ms=value("message.timestamp.before.max.ms"),
         timestamp_after_max_ms=value("message.timestamp.after.max.ms"),
         is_queue=is_queue(settings),
         codec=_CODECS[settings.get("compression.type", "producer")],
+        is_tiered=is_tiered,
+        local_retention_ms=_local_limit(value("local.retention.ms"), retention_ms),
+        local_retention_bytes=_local_limit(value("local.retention.bytes"), retention_bytes),
     )
 
 
@@ -263,6 +298,10 @@ def is_queue(settings: Mapping[str, str]) -> bool:
 
 def _limit(value: int) -> int | None:
     return None if value < 0 else value
+
+
+def _local_limit(value: int, of_all_data: int) -> int | None:
+    return _limit(of_all_data if value == OF_ALL_DATA else value)
 
 
 # --- what is reported -----------------------------------------------------------------------------------

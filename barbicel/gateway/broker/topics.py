@@ -13,22 +13,29 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from barbicel.clock import Clock
+from barbicel.clock import Clock, steady_clock_ms
 from barbicel.codecs.topic_file import Topic
 from barbicel.config.settings import Config
 from barbicel.disk import Disk, remove_tree
 from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.catalogue import Catalogue
+from barbicel.gateway.broker.data_layout import has_manifest
 from barbicel.gateway.broker.partition import Partition
 from barbicel.gateway.broker.partition_opening import Consumption, PartitionOpening, tell_of_new_logs
+from barbicel.gateway.broker.recovered import wait_for_all
 from barbicel.gateway.broker.topic_settings import TopicValues, effective_settings
 from barbicel.gateway.broker.worker import Worker
 from barbicel.gateway.descriptors import Descriptors
+from barbicel.gateway.log_pace import LogPace
+
+if TYPE_CHECKING:  # a server without a tier does not import it
+    from barbicel.gateway.broker.tiering.tiering import Tiering
+    from barbicel.tier.tiered_partition import TieredPartition
 
 __all__ = ["Consumption", "OpenTopic", "Topics"]
 
@@ -71,6 +78,7 @@ class Topics:
         worker: Worker,
         consumption: Consumption,
         descriptors: Descriptors | None = None,
+        tiering: Tiering | None = None,
     ) -> None:
         self._disk = disk
         self._catalogue = catalogue
@@ -82,8 +90,16 @@ class Topics:
         # Appended to in this turn; whoever ends the turn empties it.
         self.touched: set[Partition] = set()
         self._opening = PartitionOpening(
-            disk, catalogue.layout, config, clock, consumption, self.touched, self._descriptors.readers
+            disk,
+            catalogue.layout,
+            config,
+            clock,
+            consumption,
+            self.touched,
+            self._descriptors.readers,
+            tiering,
         )
+        self._tiering = tiering
         self._by_name: dict[str, OpenTopic] = {}
         self._by_id: dict[bytes, OpenTopic] = {}
         # For the worker's thread, and for nobody else while it runs.
@@ -129,7 +145,7 @@ class Topics:
         for deleted in self._catalogue.deleted:
             if self._catalogue.by_name(deleted.name) is None:
                 self._forget_consumption(deleted.name)
-            self._catalogue.remove_deleted(deleted)
+            self._remove(deleted, self._catalogue.remove_deleted)
         found = [self._unopened(topic) for topic in self._catalogue]
         self._descriptors.start_with(sum(opened.topic.partitions for opened in found))
         # One pool for all: a start must not have more files open at once than serving has.
@@ -139,6 +155,7 @@ class Topics:
                 for opened in found
                 for number in range(opened.topic.partitions)
             ]
+            wait_for_all(jobs, LogPace(steady_clock_ms))
         partitions = (job.result() for job in jobs)
         for opened in found:
             opened.partitions += islice(partitions, opened.topic.partitions)
@@ -151,7 +168,7 @@ class Topics:
         self._by_name.clear()
         self._by_id.clear()
         with ThreadPoolExecutor(OPENING_THREADS, thread_name_prefix="closing") as threads:
-            jobs = [threads.submit(_close, one.partitions) for one in held.values()]
+            jobs = [threads.submit(self._close, one.partitions) for one in held.values()]
         for job in jobs:
             job.result()
 
@@ -181,7 +198,7 @@ class Topics:
                 else:
                     failed.append(error)
         if failed:
-            _close(opened.partitions, keep_producers=False)
+            self._close(opened.partitions, keep_producers=False)
             raise failed[0]
 
     def _show(self, opened: OpenTopic) -> OpenTopic:
@@ -244,7 +261,7 @@ class Topics:
             held = self._held.pop(name, None)
             if held is not None:
                 self._descriptors.remove_partitions(len(held.partitions))
-                _close(held.partitions, keep_producers=False)
+                self._close(held.partitions, keep_producers=False)
             self._forget_consumption(name)
             return deleted
 
@@ -256,11 +273,26 @@ class Topics:
 
         def remove_files(deleted: Topic) -> None:
             self._hide(name)  # it may have been on its way when its deletion was asked for
-            self._worker.run(lambda: self._catalogue.remove_deleted(deleted)).addErrback(
-                lambda failure: _log.error("the files of %s are left: %s", name, failure.value)
-            )
+            self._remove(deleted, self._remove_files)
 
         return self._worker.run(work).addCallbacks(remove_files, show_again)
+
+    def _remove(self, deleted: Topic, remove_files: Callable[[Topic], object]) -> None:
+        """What an object store has goes first: as long as there are files, they say that it is to go."""
+        if not has_manifest(self._disk, self._catalogue.layout, deleted):
+            remove_files(deleted)
+        elif self._tiering is not None:
+            self._tiering.remove(deleted).addCallback(lambda _: self._remove_files(deleted))
+        else:
+            _log.warning(
+                "the deleted topic %s may have objects in a store: they go once tiering is switched on again",
+                deleted.name,
+            )
+
+    def _remove_files(self, deleted: Topic) -> None:
+        self._worker.run(lambda: self._catalogue.remove_deleted(deleted)).addErrback(
+            lambda failure: _log.error("the files of %s are left: %s", deleted.name, failure.value)
+        )
 
     def add_partitions(self, name: str, total: int) -> Deferred[OpenTopic]:
         """The logs are made first: a topic never has more partitions than can be opened. Those that a crash
@@ -289,7 +321,7 @@ class Topics:
     def _take_back(self, opened: OpenTopic, numbers: range) -> None:
         """Close and remove new logs, unless topic.json may name them after all."""
         with suppress(BarbicelError):
-            _close(opened.partitions, keep_producers=False)
+            self._close(opened.partitions, keep_producers=False)
         for number in numbers if self._catalogue.is_running else ():
             path = self._catalogue.layout.partition(opened.topic, number)
             with suppress(BarbicelError):
@@ -301,19 +333,36 @@ class Topics:
     ) -> Deferred[OpenTopic]:
         """`change` makes the new settings out of those in force, in the worker's thread; it may raise."""
 
-        def work() -> tuple[OpenTopic, Topic]:
+        def work() -> tuple[OpenTopic, Topic, list[tuple[Partition, TieredPartition]]]:
             before = self._catalogue.by_name(name)
             topic = self._catalogue.change_settings(name, change(before.settings if before else {}))
             values = effective_settings(topic.settings, self._config)
+            begun = []
             for partition in self._held[name].partitions:
                 partition.log.resize(values.segment_bytes, values.segment_ms)
-            return self._held[name].topic, topic
+                tiered = self._opening.begin_tier(partition, topic, values)
+                if tiered is not None:
+                    begun.append((partition, tiered))
+            return self._held[name].topic, topic, begun
 
-        def show(made: tuple[OpenTopic, Topic]) -> OpenTopic:
-            known, topic = made
-            return self._change(known, topic, known.partitions)
+        def show(made: tuple[OpenTopic, Topic, list[tuple[Partition, TieredPartition]]]) -> OpenTopic:
+            known, topic, begun = made
+            changed = self._change(known, topic, known.partitions)
+            for partition, tiered in begun:
+                partition.stored.tiered = tiered
+                self._opening.watch(partition, tiered)
+            return changed
 
         return self._worker.run(work).addCallback(show)
+
+    def _close(self, partitions: Sequence[Partition], *, keep_producers: bool = True) -> None:
+        """Close every log, whatever becomes of the others; raises the first error."""
+        with ExitStack() as steps:
+            for partition in partitions:
+                steps.callback(partition.log.close)
+                if keep_producers and partition.log.is_writable:
+                    steps.callback(partition.keep_producers, partition.producers.snapshot())
+                steps.callback(self._opening.close, partition)
 
     def _change(self, known: OpenTopic, topic: Topic, partitions: list[Partition]) -> OpenTopic:
         known.topic, known.partitions = topic, partitions
@@ -321,12 +370,3 @@ class Topics:
         for partition in partitions:
             partition.topic, partition.values = topic, known.values
         return known
-
-
-def _close(partitions: Sequence[Partition], *, keep_producers: bool = True) -> None:
-    """Close every log, whatever becomes of the others; raises the first error."""
-    with ExitStack() as steps:
-        for partition in partitions:
-            steps.callback(partition.log.close)
-            if keep_producers and partition.log.is_writable:
-                steps.callback(partition.keep_producers, partition.producers.snapshot())

@@ -11,9 +11,24 @@ from twisted.internet.defer import Deferred
 
 from barbicel.gateway.twisted_types import Reactor
 
-__all__ = ["Worker"]
+__all__ = ["Worker", "answering"]
 
 T = TypeVar("T")
+
+
+def answering(reactor: Reactor, function: Callable[[], T]) -> tuple[Deferred[T], Callable[[], None]]:
+    """The answer, which comes in the reactor's thread, and the job for whatever thread is to make it."""
+    answer: Deferred[T] = Deferred()
+
+    def job() -> None:
+        try:
+            result = function()
+        except BaseException as error:
+            reactor.callFromThread(answer.errback, error)
+        else:
+            reactor.callFromThread(answer.callback, result)
+
+    return answer, job
 
 
 class Worker:
@@ -26,16 +41,7 @@ class Worker:
         self._thread.start()
 
     def run(self, function: Callable[[], T]) -> Deferred[T]:
-        answer: Deferred[T] = Deferred()
-
-        def job() -> None:
-            try:
-                result = function()
-            except BaseException as error:
-                self._reactor.callFromThread(answer.errback, error)
-            else:
-                self._reactor.callFromThread(answer.callback, result)
-
+        answer, job = answering(self._reactor, function)
         self._jobs.put(job)
         return answer
 

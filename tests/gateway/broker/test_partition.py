@@ -135,7 +135,7 @@ def test_a_retired_partition_holds_nothing_and_takes_nothing(gateway: Gateway, p
     client.ask(produce(batch(b"b")), 9)
     assert not partition.is_in_tail(1)
     assert partition.tail.held_bytes == 0
-    assert [len(piece) > 0 for piece in partition.read_log(0, 2, 10**6, at_least_one=True)] == [True, True]
+    assert [len(piece) > 0 for piece in partition.stored.read(0, 2, 10**6, at_least_one=True)] == [True, True]
     partition.revive()
     client.ask(produce(batch(b"c")), 9)
     assert partition.is_in_tail(2)
@@ -149,7 +149,7 @@ def test_the_disk_and_the_memory_say_the_same(gateway: Gateway, partition: Parti
         for limit in (0, 200, 400, 10**6):
             for one in (True, False):
                 warm = partition.read_tail(offset, limit, at_least_one=one)
-                cold = partition.read_log(offset, partition.end_offset, limit, at_least_one=one)
+                cold = partition.stored.read(offset, partition.end_offset, limit, at_least_one=one)
                 assert [bytes(piece) for piece in warm] == [bytes(piece) for piece in cold]
-    assert partition.read_log(0, 1, 10**6, at_least_one=True)[1:] == []
+    assert partition.stored.read(0, 1, 10**6, at_least_one=True)[1:] == []
     assert Appended(0, 1)

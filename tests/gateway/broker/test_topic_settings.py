@@ -14,6 +14,7 @@ from barbicel.gateway.broker.topic_settings import (
     Operation,
     Source,
     Synonym,
+    TopicValues,
     alter_settings,
     check_settings,
     describe_settings,
@@ -48,6 +49,11 @@ GOOD = {
     "min.compaction.lag.ms": "1",
     "max.compaction.lag.ms": "1",
     "min.cleanable.dirty.ratio": "0.01",
+    "remote.storage.enable": "true",
+    "remote.log.copy.disable": "true",
+    "remote.log.delete.on.disable": "true",
+    "local.retention.ms": "-2",
+    "local.retention.bytes": "0",
     "kestrel.queue": "true",
 }
 
@@ -78,6 +84,11 @@ BAD = {
     "min.compaction.lag.ms": "-1",
     "max.compaction.lag.ms": "0",
     "min.cleanable.dirty.ratio": "1.1",
+    "remote.storage.enable": "1",
+    "remote.log.copy.disable": "no",
+    "remote.log.delete.on.disable": "",
+    "local.retention.ms": "-3",
+    "local.retention.bytes": "1k",
     "kestrel.queue": "yes",
 }
 
@@ -107,7 +118,7 @@ def test_values_are_kept_in_one_spelling() -> None:
     assert check_settings(given) == {"retention.ms": "10", "preallocate": "true", "cleanup.policy": "delete"}
 
 
-@pytest.mark.parametrize("name", ["retention", "message.format.version", "remote.storage.enable", ""])
+@pytest.mark.parametrize("name", ["retention", "message.format.version", "remote.storage", ""])
 def test_an_unknown_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidSetting, match="unknown topic setting"):
         check_settings({name: "1"})
@@ -245,9 +256,41 @@ def test_a_server_setting_that_says_the_default_is_still_a_setting() -> None:
     assert described("retention.ms", {}, Config(log_retention_ms=5)).value == "5"
 
 
+# What the server has no setting for.
+OF_TOPICS_ALONE = {
+    "cleanup.policy",
+    "compression.type",
+    "kestrel.queue",
+    "remote.storage.enable",
+    "remote.log.copy.disable",
+}
+
+
 def test_what_has_no_effect_says_so() -> None:
     with_effect = {name for name, row in TOPIC_SETTINGS.items() if row.broker_name in SETTINGS}
     for name, row in TOPIC_SETTINGS.items():
-        assert row.doc.startswith("No effect: ") == (
-            name not in with_effect | {"cleanup.policy", "compression.type", "kestrel.queue"}
-        )
+        assert row.doc.startswith("No effect: ") == (name not in with_effect | OF_TOPICS_ALONE)
+
+
+def tiered(**settings: str) -> TopicValues:
+    config = Config(remote_log_storage_system_enable=True, tier_segment_bytes=1 << 20, log_retention_ms=70)
+    given = {name.replace("_", "."): text for name, text in settings.items()}
+    return effective_settings({"remote.storage.enable": "true", **given}, config)
+
+
+def test_a_tiered_topic_has_segments_that_are_uploaded_soon() -> None:
+    assert (tiered().is_tiered, tiered().segment_bytes, tiered().segment_ms) == (True, 1 << 20, 600_000)
+    assert tiered(segment_ms="5").segment_ms == 5
+    plain = effective_settings({}, Config(remote_log_storage_system_enable=True))
+    assert (plain.is_tiered, plain.segment_bytes) == (False, 1 << 30)
+
+
+def test_a_topic_is_not_tiered_without_a_store_or_when_copying_is_switched_off() -> None:
+    assert not effective_settings({"remote.storage.enable": "true"}, Config()).is_tiered
+    assert not tiered(remote_log_copy_disable="true").is_tiered
+
+
+def test_local_retention_is_that_of_all_data_unless_it_is_given() -> None:
+    assert (tiered().local_retention_ms, tiered().local_retention_bytes) == (70, None)
+    assert tiered(retention_ms="9").local_retention_ms == 9
+    assert tiered(local_retention_ms="-1", local_retention_bytes="0")[-2:] == (None, 0)

@@ -157,8 +157,17 @@ PACKS = {
     "strays": Golden(
         queue(A),
         [b"a"],
-        doubts=[(name, 0, "stray") for name in (".gitignore", "q.12.bak", "q.bak", "q~", "r.-5", "r.5.")],
-        others=dict.fromkeys((".gitignore", "q.12.bak", "q.bak", "q~", "r.-5", "r.5."), b"x"),
+        doubts=[(name, 0, "stray") for name in (".gitignore", "q.bak", "q~", "r.-5")],
+        others=dict.fromkeys((".gitignore", "q.bak", "q~", "r.-5"), b"x"),
+    ),
+    "more behind the number": Golden(
+        {"q.9": (A,), "q.12.bak": (B,), "q": (C,)}, [b"a", b"b", b"c"], doubts=[("q.12.bak", 0, "odd-name")]
+    ),
+    "a copy beside its original": Golden(
+        {"q.9": (A,), "q": (C,)},
+        [b"a", b"c"],
+        doubts=[("q.9.bak", 0, "stray")],
+        others={"q.9.bak": join([A])},
     ),
     "empty items that later removes take": Golden(
         {"q.950.pack": (A, reserve(3), addx(b""), addx(b""), B), "q": (remove(), confirm(3), remove(), C)},
