@@ -64,7 +64,7 @@ class KafkaSettings:
     )
     tail_bytes: int = row(
         "tail.bytes",
-        48 * MIB,
+        40 * MIB,
         Whole(0, LONG_MAX),
         "The same, for all partitions together.",
     )
@@ -74,7 +74,8 @@ class KafkaSettings:
         (Listener("PLAINTEXT", "127.0.0.1", 9092),),
         Listeners(),
         "Where Kafka clients connect. Only this machine can, unless you change it:"
-        " PLAINTEXT://0.0.0.0:9092 lets everybody in who can reach the port.",
+        " PLAINTEXT://0.0.0.0:9092 lets everybody in who can reach the port. SSL, SASL_SSL and"
+        " SASL_PLAINTEXT are under Security.",
         section="Kafka clients",
     )
     advertised_listeners: tuple[Listener, ...] = row(
@@ -114,7 +115,8 @@ class KafkaSettings:
         256 * MIB,
         Whole(1 * KIB, LONG_MAX),
         "Memory for requests that are being worked on, of all connections together. When it is used up,"
-        " connections are not read until there is room.",
+        " connections are not read until there is room. As much again is for answers that Kestrel's clients"
+        " leave unread; beyond that the one that has read nothing for longest is closed.",
     )
     fetch_max_bytes: int = row(
         "fetch.max.bytes",

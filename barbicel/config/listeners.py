@@ -10,8 +10,8 @@ from barbicel.config.values import Rule, ValueType
 
 __all__ = ["Listener", "Listeners"]
 
-# What the server speaks. TLS and SASL will be more rows.
-PROTOCOLS = ("PLAINTEXT",)
+# What the server speaks: with and without TLS, with and without asking who the client is.
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # Addresses that mean every interface. They are no address that a client could connect to.
 EVERY_INTERFACE = frozenset({"", "0.0.0.0", "::"})
 
@@ -32,6 +32,14 @@ class Listener(NamedTuple):
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.protocol}://{host}:{self.port}"
 
+    @property
+    def has_tls(self) -> bool:
+        return self.protocol in ("SSL", "SASL_SSL")
+
+    @property
+    def has_sasl(self) -> bool:
+        return self.protocol.startswith("SASL_")
+
     @classmethod
     def parse(cls, text: str) -> Listener:
         found = _LISTENER.fullmatch(text.strip())
@@ -42,7 +50,7 @@ class Listener(NamedTuple):
 
 @dataclass(frozen=True)
 class Listeners(Rule):
-    """A list of listeners. Advertised ones may be none, and need a host and a port to connect to."""
+    """One listener a protocol. Advertised ones may be none, and need a host and a port to connect to."""
 
     advertised: bool = False
 
@@ -51,8 +59,11 @@ class Listeners(Rule):
     @property
     def allowed(self) -> str:
         if self.advertised:
-            return "PLAINTEXT://host:port with a host and a port that clients can connect to, or nothing"
-        return "PLAINTEXT://host:port"
+            return (
+                "PROTOCOL://host:port with a host and a port that clients can connect to,"
+                " once for a protocol, or nothing"
+            )
+        return f"PROTOCOL://host:port, once for each of {', '.join(PROTOCOLS)} at most"
 
     def parse(self, text: str) -> tuple[Listener, ...]:
         try:
@@ -61,7 +72,9 @@ class Listeners(Rule):
             raise self.refuse() from None
 
     def check(self, value: object) -> tuple[Listener, ...]:
-        if not isinstance(value, tuple) or len(value) > 1 or not all(map(self._is_good, value)):
+        if not isinstance(value, tuple) or not all(map(self._is_good, value)):
+            raise self.refuse()
+        if len({listener.protocol for listener in value}) < len(value):
             raise self.refuse()
         if not value and not self.advertised:
             raise self.refuse()

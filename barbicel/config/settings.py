@@ -2,8 +2,8 @@
 
 A field of `Config` is a row: its Python type, its name (Kafka's own, where Kafka has one), its default, what
 is allowed, and what it is for. The field's name is the setting's name with underscores for dots. A `Config`
-never holds a value that is not allowed. The rows are in kafka_settings.py and kestrel_settings.py; those of a
-single queue, which has a table of its own, in queue_settings.py.
+never holds a value that is not allowed. The rows are in kafka_settings.py, kestrel_settings.py and the other
+files of that kind; those of a single queue, which has a table of its own, in queue_settings.py.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
+from barbicel.config.admin_settings import AdminSettings
 from barbicel.config.kafka_settings import KafkaSettings
 from barbicel.config.kestrel_settings import KestrelSettings
 from barbicel.config.queue_tables import QueueTables
+from barbicel.config.security_settings import SecuritySettings, security_contradictions
 from barbicel.config.setting import DEFAULT, ConfigError, Origin, Setting
+from barbicel.config.tier_settings import TierSettings
 
 __all__ = ["SETTINGS", "Config"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config(KestrelSettings, KafkaSettings):
+class Config(AdminSettings, TierSettings, SecuritySettings, KestrelSettings, KafkaSettings):
     """Every setting, typed. `origin` tells where a value came from."""
 
     # Queues by their names, which are no settings of the server: a file alone has them.
@@ -59,6 +62,7 @@ class Config(KestrelSettings, KafkaSettings):
                     f"{self.origin(low)}: {low} is {self.value(low)}, more than {high},"
                     f" which is {self.value(high)} ({self.origin(high)})"
                 )
+        yield from security_contradictions(self)
 
 
 SETTINGS: Mapping[str, Setting] = MappingProxyType(
@@ -74,4 +78,5 @@ _AT_MOST = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
     ("message.max.bytes", "socket.request.max.bytes"),
     ("socket.request.max.bytes", "queued.max.request.bytes"),
+    ("remote.log.manager.task.retry.backoff.ms", "remote.log.manager.task.retry.backoff.max.ms"),
 )

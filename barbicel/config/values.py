@@ -191,16 +191,23 @@ class Names(Rule):
 
 @dataclass(frozen=True)
 class Text(Rule):
-    """Any text without control characters, not empty."""
+    """Any text without control characters, not empty unless it says so."""
+
+    is_optional: bool = False
 
     type = ValueType.STRING
-    allowed = "text"
+
+    @property
+    def allowed(self) -> str:
+        return "text, or nothing" if self.is_optional else "text"
 
     def parse(self, text: str) -> str:
         return self.check(text)
 
     def check(self, value: object) -> str:
-        if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        if not isinstance(value, str) or not value.isprintable():
+            raise self.refuse()
+        if not value.strip() and (value or not self.is_optional):
             raise self.refuse()
         return value
 

@@ -12,7 +12,7 @@ import itertools
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from tests.clients.client import (
     StoredRecord,
 )
 from tests.rig.jars import jars
-from tests.rig.jvm import class_path, java_command
+from tests.rig.jvm import CLIENT_OPTIONS, class_path, java_command
 
 __all__ = ["JavaClient", "column", "java_version"]
 
@@ -124,13 +124,19 @@ class JavaClient:
         self._relay: _Relay | None = None
 
     @property
+    def options(self) -> Sequence[str]:
+        """What Java itself is told."""
+        return CLIENT_OPTIONS
+
+    @property
     def version(self) -> str:
         return java_version(self._jar_set)
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """While this runs, it can be used. Raises RigUnavailable."""
-        command = java_command([_compiled(), *jars(self._jar_set)], "ClientRelay")
+        paths = [_compiled(), *jars(self._jar_set)]
+        command = java_command(paths, "ClientRelay", options=self.options)
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         )

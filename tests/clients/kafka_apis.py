@@ -1,6 +1,6 @@
 """What Apache Kafka 4.3 offers to producers, consumers and administrators, beside which ours is shown.
 
-What manages a cluster of brokers (elections, reassignments, quotas, features) is not listed.
+What manages a cluster of brokers (elections, reassignments, features) is not listed.
 """
 
 from __future__ import annotations
@@ -54,6 +54,10 @@ KAFKA_APIS: Mapping[int, KafkaApi] = {
     42: KafkaApi("DeleteGroups", 0, 2),
     44: KafkaApi("IncrementalAlterConfigs", 0, 1),
     47: KafkaApi("OffsetDelete", 0, 0),
+    48: KafkaApi("DescribeClientQuotas", 0, 1),
+    49: KafkaApi("AlterClientQuotas", 0, 1),
+    50: KafkaApi("DescribeUserScramCredentials", 0, 0),
+    51: KafkaApi("AlterUserScramCredentials", 0, 0),
     60: KafkaApi("DescribeCluster", 0, 2),
     61: KafkaApi("DescribeProducers", 0, 0),
     65: KafkaApi("DescribeTransactions", 0, 0),

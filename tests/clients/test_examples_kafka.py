@@ -6,11 +6,13 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from kafka import KafkaProducer  # type: ignore[import-untyped]
 
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, running_gateway
 
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLES = ROOT / "examples"
@@ -50,6 +52,15 @@ def test_produce_and_consume(gateway: Gateway, client: str) -> None:
         assert sorted(read) == sorted(
             f"customer {number % 3}: order {number}, {{'currency': b'EUR'}}" for number in range(10)
         )
+
+
+def test_records_of_other_producers_have_no_key(tmp_path: Path) -> None:
+    with running_gateway(tmp_path) as gateway:
+        with closing(KafkaProducer(bootstrap_servers=gateway.bootstrap)) as producer:
+            producer.send("orders", b"tea").get(DEADLINE_S)
+        for client in CLIENTS:
+            lines = run(f"kafka_{client}_consumer.py", gateway.bootstrap, "1")
+            assert lines == [": tea, {}", "1 orders are done"]
 
 
 def test_worker_group(gateway: Gateway) -> None:

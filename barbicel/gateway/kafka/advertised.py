@@ -6,10 +6,15 @@ from barbicel.gateway.kafka.api import Address, Call
 
 __all__ = ["advertised_address"]
 
+PLAINTEXT = "PLAINTEXT"
+
 
 def advertised_address(call: Call) -> Address:
-    """The setting, or else the address on which this client has reached us: that one works for it."""
+    """The setting for its protocol, or else where this client has reached us: that works for it."""
     advertised = call.broker.config.advertised_listeners
     if advertised:
-        return Address(advertised[0].host, advertised[0].port)
+        protocol = PLAINTEXT if call.session is None else call.session.listener.protocol
+        for listener in advertised:
+            if listener.protocol == protocol:
+                return Address(listener.host, listener.port)
     return call.local

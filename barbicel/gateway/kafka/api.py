@@ -14,8 +14,9 @@ from barbicel.gateway.kafka.answer_budget import AnswerBudget
 
 if TYPE_CHECKING:
     from barbicel.gateway.broker.broker import Broker
+    from barbicel.gateway.kafka.session import Session
 
-__all__ = ["MAX_ROWS", "Address", "Api", "Call", "Encoded", "Reply"]
+__all__ = ["MAX_ROWS", "Address", "Api", "Call", "Encoded", "Pieces", "Reply"]
 
 # What one request may name: topics, partitions, groups, settings, all of them together. Reading so many takes
 # a tenth of a second in which nobody else is served; no client comes near it.
@@ -44,8 +45,16 @@ class Call:
     local: Address
     # For answers that may be as large as there is room.
     answers: AnswerBudget = field(default_factory=AnswerBudget)
+    # Who asks; None where nobody is asked and everybody may do everything.
+    session: Session | None = None
     # Called when the connection is lost before the answer is ready; for requests that wait.
     on_lost: Callable[[], None] | None = None
+
+    @property
+    def who(self) -> str:
+        """For the log."""
+        address = f"{self.peer.host}:{self.peer.port}"
+        return address if self.session is None else f"{self.session.principal} at {address}"
 
 
 class Encoded(NamedTuple):
@@ -58,6 +67,14 @@ def _encode_message(response: Message | Encoded, version: int) -> Pieces:
     if isinstance(response, Encoded):
         return (response.body,)
     return (encode_response(response, version),)
+
+
+def _encode_throttled_message(response: Message | Encoded, version: int, throttle_ms: int) -> Pieces:
+    # Of one that is encoded already nobody knows where it is said; its client has to wait all the same.
+    message: Any = response
+    if hasattr(message, "throttle_time_ms"):
+        message.throttle_time_ms = throttle_ms
+    return _encode_message(response, version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +91,8 @@ class Api:
     # While it is under way, nothing after it is served: its answer may be much larger than it is. (Kafka
     # serves every request of a connection like that.)
     is_alone: bool = False
+    # The same with the time for which the client has to wait.
+    encode_throttled: Callable[[Any, int, int], Pieces] = _encode_throttled_message
 
     def decode_body(self, version: int, body: memoryview) -> Any:
         """Raises MalformedRequest."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from twisted.internet.defer import Deferred
 
+from barbicel.codecs.kafka.acls import Operation
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import Message
 from barbicel.errors import BarbicelError
@@ -21,9 +22,10 @@ from barbicel.gateway.broker.topic_errors import InvalidRequest
 from barbicel.gateway.broker.topics import OpenTopic
 from barbicel.gateway.kafka.api import Call
 from barbicel.gateway.kafka.known_topic import known_topic
+from barbicel.gateway.kafka.permission import cluster_refusal, topic_refusal
 from barbicel.gateway.kafka.refusals import error_code_of, message_of
 
-__all__ = ["Alteration", "Resource", "ResourceType", "Row", "alter", "broker_resource"]
+__all__ = ["Alteration", "Resource", "ResourceType", "Row", "alter", "broker_resource", "resource_refusal"]
 
 _log = logging.getLogger(__name__)
 
@@ -66,6 +68,13 @@ def broker_resource(call: Call, name: str) -> bool:
     return True
 
 
+def resource_refusal(call: Call, operation: Operation, resource: Resource) -> ErrorCode:
+    """A broker's settings are the cluster's. Of what has no settings nothing is said here."""
+    if resource.type == ResourceType.TOPIC:
+        return topic_refusal(call, operation, resource.name)
+    return cluster_refusal(call, operation)
+
+
 def alter(call: Call, wanted: Sequence[Alteration], row: Row, *, validate_only: bool) -> Iterator[Any]:
     """A row for each resource, some of them later. Each resource is changed as a whole or not at all."""
     times = Counter(alteration.resource for alteration in wanted)
@@ -80,6 +89,8 @@ def alter(call: Call, wanted: Sequence[Alteration], row: Row, *, validate_only: 
 
 def _alter(call: Call, wanted: Alteration, row: Row, validate_only: bool) -> Any:
     resource = wanted.resource
+    if refusal := resource_refusal(call, Operation.ALTER_CONFIGS, resource):
+        return row(resource, refusal, None)
     try:
         if resource.type == ResourceType.BROKER:
             _check_broker(call, wanted)

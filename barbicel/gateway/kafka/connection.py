@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IPushProducer
+from twisted.internet.interfaces import IHandshakeListener, IPushProducer
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer  # type: ignore[import-untyped]  # it has no types
@@ -26,19 +27,25 @@ from barbicel.codecs.kafka.headers import (
 from barbicel.codecs.kafka.messages import is_flexible
 from barbicel.codecs.kafka.wire import MalformedRequest
 from barbicel.errors import BarbicelError
-from barbicel.gateway.kafka.api import Address, Api, Call, Pieces
-from barbicel.gateway.kafka.frames import LENGTH, BadFrame, FrameReader
+from barbicel.gateway.access.authentication import NotAdmitted
+from barbicel.gateway.kafka.api import Address, Call, Pieces
+from barbicel.gateway.kafka.fetch import fetched_bytes
+from barbicel.gateway.kafka.frames import LENGTH, SMALLEST_FRAME_BYTES, BadFrame, FrameReader
 from barbicel.gateway.kafka.outbox import Outbox
+from barbicel.gateway.kafka.sasl_authenticate import TOKEN
+from barbicel.gateway.kafka.slot import Slot
 from barbicel.gateway.kafka.table import UnsupportedRequest, api_for, frame_limit
-from barbicel.gateway.twisted_types import Transport
+from barbicel.gateway.twisted_types import Timer, Transport
 
 if TYPE_CHECKING:
     from barbicel.gateway.kafka.server import KafkaServer
+    from barbicel.gateway.kafka.session import Session
 
 __all__ = ["LITTLE_BYTES", "KafkaConnection"]
 
 _log = logging.getLogger(__name__)
 
+PRODUCE, FETCH = 0, 1
 # What one client may have under way before no more of its requests are served.
 MAX_REQUESTS_UNDER_WAY = 100
 MAX_BYTES_UNDER_WAY = 32 << 20
@@ -46,40 +53,28 @@ READ_BYTES = 256 << 10
 # More than the 1 MiB that most clients ask for with what stands around it, which would come in two turns
 # otherwise.
 SEND_BYTES = 5 << 18
+# How long a client that is refused has to read why.
+READING_SECONDS = 0.2
+# And then to take what is left.
+LEAVING_SECONDS = 5.0
 # How much is read at a time while all connections together hold more than they should. One that holds less
 # is read from all the same.
 LITTLE_BYTES = 64 << 10
 
 
-class _Slot:
-    """The place of one answer in the order of a connection."""
-
-    __slots__ = ("answer", "api", "call", "head", "is_done", "size")
-
-    def __init__(self, api: Api, call: Call, head: bytes, size: int) -> None:
-        self.api = api
-        self.call = call
-        self.head = head
-        self.size = size
-        self.is_done = False
-        self.answer: Pieces = ()
-
-    @property
-    def is_only_waiting(self) -> bool:
-        """Nothing is under way for it but the wait for something to happen."""
-        return self.call.on_lost is not None and not self.is_done
-
-
-@implementer(IPushProducer)
+@implementer(IPushProducer, IHandshakeListener)
 class KafkaConnection(Protocol):
     """See the module. `server` knows what all connections share."""
 
     transport: Transport  # type: ignore[assignment]  # as zope's interface it is no type
 
-    def __init__(self, server: KafkaServer, peer: Address) -> None:
+    def __init__(self, server: KafkaServer, peer: Address, session: Session | None = None) -> None:
         self._server = server
+        self._session = session
+        # For as long as it is not known who the client is; then while it is muted.
+        self._deadline: Timer | None = None
         self._frames = FrameReader(server.max_request_bytes, frame_limit)
-        self._slots: deque[_Slot] = deque()
+        self._slots: deque[Slot] = deque()
         self._bytes_under_way = 0
         self._outbox = Outbox()
         # Of what arrived and is not answered, and of answers that the client leaves unread.
@@ -90,7 +85,8 @@ class KafkaConnection(Protocol):
         self._waits_for_turn = False
         self._is_reading = True
         self._is_unread = False
-        self._is_draining = False
+        self._is_draining = self._is_refused = self._is_muted = False
+        self._muted_until_s = 0.0
         self._is_lost = False
         self._local = Address("", 0)
         self.peer = peer
@@ -139,6 +135,43 @@ class KafkaConnection(Protocol):
         local = self.transport.getHost()
         self._local = Address(local.host, local.port)
         self._server.connected(self)
+        if self._session is not None:
+            self._begin_session(self._session)
+
+    def _begin_session(self, session: Session) -> None:
+        config = session.access.config
+        session.opened, session.end = self._session_opened, self._end
+        self._frames.max_bytes = min(self._server.max_request_bytes, config.sasl_server_max_receive_size)
+        self._frames.limit_name = "sasl.server.max.receive.size"
+        self._frames.smallest_bytes = 0  # of a bare token
+        self._set_deadline(
+            config.sasl_server_authentication_timeout_ms / 1000,
+            lambda: self.close("it has not said in time who it is"),
+        )
+        session.begin()
+
+    def _session_opened(self) -> None:
+        self._cancel_deadline()
+        self._frames.max_bytes = self._server.max_request_bytes
+        self._frames.limit_name = "socket.request.max.bytes"
+        self._frames.smallest_bytes = SMALLEST_FRAME_BYTES
+
+    def handshakeCompleted(self) -> None:
+        """TLS is established."""
+        if self._session is not None:
+            try:
+                self._session.begin_encrypted(self.transport)
+            except BarbicelError as error:
+                self.close(str(error))
+
+    def _set_deadline(self, seconds: float, late: Callable[[], None]) -> None:
+        self._cancel_deadline()
+        self._deadline = self._server.call_later(seconds, late)
+
+    def _cancel_deadline(self) -> None:
+        if self._deadline is not None and self._deadline.active():
+            self._deadline.cancel()
+        self._deadline = None
 
     def dataReceived(self, data: bytes) -> None:
         if self._is_lost:
@@ -161,6 +194,8 @@ class KafkaConnection(Protocol):
         self.transport.bufferSize = READ_BYTES if self._server.has_room else LITTLE_BYTES
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
+        if self._session is not None:
+            self._cancel_deadline()
         self._is_lost = True
         slots, self._slots = self._slots, deque()
         for slot in slots:
@@ -175,11 +210,20 @@ class KafkaConnection(Protocol):
     def close(self, reason: str) -> None:
         """Kafka closes without a word where it cannot answer; the log says why."""
         if not self._is_lost:
-            _log.warning("closing the connection of %s:%d: %s", *self.peer, reason)
+            self._server.broker.notes.tell_end(self.peer, reason)
             self._is_lost = True
             self._outbox.clear()
             self._hold_unread(0)
             self.transport.abortConnection()
+
+    def _end(self, reason: str) -> None:
+        """The client is sent away when it has its answer."""
+        if not self._is_lost:
+            # Who is not let in comes back again and again.
+            text = f"not let in: {reason}"
+            self._server.broker.notes.tell(self.peer, text, logging.WARNING, by_host=True)
+            self._cancel_deadline()
+            self._is_draining = self._is_refused = True
 
     def drain(self) -> None:
         """Serve no more, and close as soon as all is answered that is under way."""
@@ -188,10 +232,20 @@ class KafkaConnection(Protocol):
         self._close_if_drained()
 
     def _close_if_drained(self) -> None:
-        if not (self._is_lost or self._outbox) and all(slot.is_only_waiting for slot in self._slots):
-            self._is_lost = True
-            self.transport.unregisterProducer()
+        if self._is_lost or self._outbox or not all(slot.is_only_waiting for slot in self._slots):
+            return
+        self._is_lost = True
+        self.transport.unregisterProducer()
+        if self._is_refused:
+            # Some clients find the end before the answer that stands in front of it.
+            self._set_deadline(READING_SECONDS, self._send_away)
+        else:
             self.transport.loseConnection()
+
+    def _send_away(self) -> None:
+        """Whoever does not even read why does not keep the connection."""
+        self._set_deadline(LEAVING_SECONDS, self.transport.abortConnection)
+        self.transport.loseConnection()
 
     # --- the requests -------------------------------------------------------------------------------
 
@@ -203,7 +257,7 @@ class KafkaConnection(Protocol):
         self._is_serving = True
         try:
             self._serve_a_turn()
-        except (BadFrame, UnsupportedRequest, MalformedRequest) as error:
+        except (BadFrame, UnsupportedRequest, MalformedRequest, NotAdmitted) as error:
             self.close(str(error))
         finally:
             self._is_serving = False
@@ -226,19 +280,32 @@ class KafkaConnection(Protocol):
 
     def _serve(self, frame: bytearray) -> None:
         view = memoryview(frame)
+        session = self._session
+        if session is not None and session.is_raw:
+            self._respond(Slot(TOKEN, self._call(0, None), b"", len(frame) + LENGTH.size), view, True)
+            return
         header, body_at = decode_request_header(view, _is_flexible)
         api, version = api_for(header.api_key, header.version)
-        call = Call(
-            self._server.broker, version, header.client_id, self.peer, self._local, self._server.answers
-        )
+        if session is not None:
+            session.admit(api)
         head = encode_response_header(
             header.correlation_id, has_flexible_response_header(api.key, is_flexible(api.key, version))
         )
-        slot = _Slot(api, call, head, len(frame) + LENGTH.size)
+        slot = Slot(api, self._call(version, header.client_id), head, len(frame) + LENGTH.size)
+        self._respond(slot, view[body_at:], version == header.version)
+
+    def _call(self, version: int, client_id: str | None) -> Call:
+        server = self._server
+        return Call(server.broker, version, client_id, self.peer, self._local, server.answers, self._session)
+
+    def _respond(self, slot: Slot, body: memoryview, is_known_version: bool) -> None:
+        api, call = slot.api, slot.call
+        if call.session is not None:
+            call.session.begin_request()
         self._slots.append(slot)
         self._bytes_under_way += slot.size
         try:
-            request = api.decode_body(version, view[body_at:]) if version == header.version else None
+            request = api.decode_body(call.version, body) if is_known_version else None
             reply = api.respond(call, request)
             if not isinstance(reply, Deferred):
                 self._finish(reply, slot)
@@ -248,10 +315,12 @@ class KafkaConnection(Protocol):
         except Exception as error:
             self._fail(error, slot)
             return
+        if call.session is not None:
+            call.session.put_off_request()
         reply.addCallback(self._finish, slot)
         reply.addErrback(lambda failure: self._fail(failure.value, slot))
 
-    def _fail(self, error: BaseException | None, slot: _Slot) -> None:
+    def _fail(self, error: BaseException | None, slot: Slot) -> None:
         """Nothing true can be answered, so the client is to try again."""
         name = slot.api.name
         if isinstance(error, BarbicelError):
@@ -260,15 +329,44 @@ class KafkaConnection(Protocol):
             _log.error("%s of %s:%d failed", name, *self.peer, exc_info=error)
             self.close(f"{name} failed: {error!r}")
 
-    def _finish(self, reply: Any, slot: _Slot) -> None:
+    def _finish(self, reply: Any, slot: Slot) -> None:
         if self._is_lost:
             return
+        throttle_ms = 0
+        session = self._session
+        if session is not None and session.access.quota_book is not None:
+            throttle_ms = self._throttle_ms(session, reply, slot)
         if reply is not None:
-            pieces: Pieces = slot.api.encode(reply, slot.call.version)
+            pieces: Pieces = (
+                slot.api.encode_throttled(reply, slot.call.version, throttle_ms)
+                if throttle_ms
+                else slot.api.encode(reply, slot.call.version)
+            )
             length = len(slot.head) + sum(map(len, pieces))
             slot.answer = (LENGTH.pack(length) + slot.head, *pieces)
         slot.is_done = True
+        if throttle_ms:
+            self._mute(throttle_ms)
         self._send_what_is_ready()
+
+    # --- quotas -------------------------------------------------------------------------------------
+
+    def _throttle_ms(self, session: Session, reply: Any, slot: Slot) -> int:
+        """How long the client has to wait, whatever it asks for next (KIP-219)."""
+        answer_bytes = fetched_bytes(reply) if slot.api.key == FETCH else 0
+        sent_bytes = slot.size if slot.api.key == PRODUCE else 0
+        return session.throttle_ms(slot.call.client_id or "", sent_bytes, answer_bytes)
+
+    def _mute(self, throttle_ms: int) -> None:
+        """Nothing is served or read until the time is over: of several under way, the longest."""
+        until_s = self._server.seconds() + throttle_ms / 1000
+        if until_s > self._muted_until_s:
+            self._is_muted, self._muted_until_s = True, until_s
+            self._set_deadline(throttle_ms / 1000, self._unmute)
+
+    def _unmute(self) -> None:
+        self._is_muted = False
+        self.go_on()
 
     def _send_what_is_ready(self) -> None:
         size = 0
@@ -309,6 +407,7 @@ class KafkaConnection(Protocol):
             or self._is_unread
             or self._is_draining
             or self._waits_for_turn
+            or self._is_muted
             or len(self._slots) >= MAX_REQUESTS_UNDER_WAY
             or self._bytes_under_way >= MAX_BYTES_UNDER_WAY
         )

@@ -3,6 +3,7 @@
 - `count` is how many partitions the topic has afterwards, and must be more than it has now.
 - Assignments, where there are any, are one for each new partition, and to this broker.
 - A topic that is named twice gets one row, INVALID_REQUEST.
+- Needs ALTER on the topic.
 - A timeout of 0 or less is REQUEST_TIMED_OUT and nothing is done, as with Kafka 4.
 - Version 3 may be answered THROTTLING_QUOTA_EXCEEDED, which nothing here is.
 """
@@ -16,12 +17,14 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from barbicel.codecs.kafka.acls import Operation
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import CreatePartitionsResponse, Message
 from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.assignments import check_assignment
 from barbicel.gateway.broker.topic_errors import InvalidAssignment, InvalidRequest
 from barbicel.gateway.kafka.api import Api, Call, Reply
+from barbicel.gateway.kafka.permission import topic_refusal
 from barbicel.gateway.kafka.refusals import error_code_of, message_of, note_refusals
 from barbicel.gateway.kafka.rows import gather, within
 
@@ -52,6 +55,8 @@ def respond(call: Call, request: Message) -> Reply:
 
 def _row(call: Call, request: Message, asked: Any) -> Any:
     """The row of a topic, now or when its partitions are there."""
+    if refusal := topic_refusal(call, Operation.ALTER, asked.name):
+        return _result(asked.name, refusal, "The topic authorization is failed.")
     try:
         _check(call, asked)
     except BarbicelError as error:

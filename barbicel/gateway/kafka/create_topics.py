@@ -5,6 +5,7 @@
 - A topic that is named twice gets one row, INVALID_REQUEST. A setting that is given twice: the last counts.
 - What is wrong is looked for in Kafka's order: the name, the settings, the numbers.
 - More than 10,000 partitions in one request are POLICY_VIOLATION for all of it.
+- Needs CREATE on the topic or on the cluster; without DESCRIBE_CONFIGS its settings are not told.
 - A timeout of 0 or less is REQUEST_TIMED_OUT and nothing is done, as with Kafka 4. Later on it only ends the
   waiting: the topic may be there after all.
 - Version 5 answers the topic's settings and numbers, 7 its id. Kafka makes up an id where a request only
@@ -23,6 +24,7 @@ from uuid import UUID
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from barbicel.codecs.kafka.acls import Operation, Resource
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import CreateTopicsResponse, Message
 from barbicel.errors import BarbicelError
@@ -38,6 +40,7 @@ from barbicel.gateway.broker.topic_errors import InvalidPartitions, InvalidReque
 from barbicel.gateway.broker.topic_settings import check_settings, describe_settings
 from barbicel.gateway.broker.topics import OpenTopic
 from barbicel.gateway.kafka.api import Api, Call, Reply
+from barbicel.gateway.kafka.permission import may
 from barbicel.gateway.kafka.refusals import error_code_of, message_of, note_refusals
 from barbicel.gateway.kafka.rows import gather, within
 
@@ -78,7 +81,7 @@ def respond(call: Call, request: Message) -> Reply:
 
 
 def _size(row: Any) -> int:
-    return 1 if isinstance(row, Deferred) else 1 + len(row.configs)
+    return 1 if isinstance(row, Deferred) else 1 + len(row.configs or ())
 
 
 def _count_partitions(call: Call, request: Message) -> int:
@@ -92,6 +95,8 @@ def _count_partitions(call: Call, request: Message) -> int:
 
 def _row(call: Call, request: Message, asked: Any) -> Any:
     """The row of a topic, now or when it was created."""
+    if not _may_create(call, asked.name):
+        return _problem(asked.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
     try:
         wanted = _checked(call, asked)
     except BarbicelError as error:
@@ -103,6 +108,12 @@ def _row(call: Call, request: Message, asked: Any) -> Any:
     )
     return within(
         call, request.timeout_ms, created, lambda: _problem(asked.name, ErrorCode.REQUEST_TIMED_OUT)
+    )
+
+
+def _may_create(call: Call, name: str) -> bool:
+    return may(call, Operation.CREATE, Resource.CLUSTER, is_quiet=True) or may(
+        call, Operation.CREATE, Resource.TOPIC, name
     )
 
 
@@ -149,6 +160,17 @@ def _failed(name: str, failure: Failure) -> Message:
 
 
 def _made(call: Call, wanted: NewTopic, identity: UUID | None) -> Message:
+    if not may(call, Operation.DESCRIBE_CONFIGS, Resource.TOPIC, wanted.name, is_quiet=True):
+        return TopicRow(
+            name=wanted.name,
+            topic_id=identity,
+            error_code=ErrorCode.NONE,
+            error_message=None,
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            num_partitions=-1,
+            replication_factor=-1,
+            configs=None,
+        )
     return TopicRow(
         name=wanted.name,
         topic_id=identity,

@@ -6,11 +6,13 @@ the answer.
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
 
+from barbicel.codecs.kafka.acls import Operation
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import DeleteGroupsResponse, Message
 from barbicel.gateway.broker.consumption import Outcomes
@@ -20,6 +22,11 @@ from barbicel.gateway.kafka.refusals import note_refusals
 from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
+
+_log = logging.getLogger(__name__)
+
+# Of a group's name in the log; a client may send 32 KB.
+MAX_NAME_CHARS = 100
 
 GroupRow = DeleteGroupsResponse.DeletableGroupResult
 
@@ -37,19 +44,22 @@ def _row(call: Call, group_id: str) -> Any:
 
 def _delete(call: Call, group_id: str) -> Deferred[ErrorCode]:
     broker = call.broker
-    if refusal := group_refusal(call, group_id):
+    if refusal := group_refusal(call, group_id, Operation.DELETE):
         return succeed(refusal)
     removed = broker.coordinator.remove(group_id)
     if removed is ErrorCode.NON_EMPTY_GROUP:
         return succeed(removed)
     if not broker.offsets.places(group_id):
         return succeed(removed)
-    return broker.offsets.delete(group_id).addCallback(_error)
+    return broker.offsets.delete(group_id).addCallback(partial(_deleted, call, group_id))
 
 
-def _error(outcomes: Outcomes) -> ErrorCode:
-    """The first one; what could be deleted is."""
-    return next((group_error_code_of(error) for error in outcomes.values() if error), ErrorCode.NONE)
+def _deleted(call: Call, group_id: str, outcomes: Outcomes) -> ErrorCode:
+    """The first error; what could be deleted is."""
+    error = next((group_error_code_of(error) for error in outcomes.values() if error), ErrorCode.NONE)
+    if not error:
+        _log.info("group %s, deleted by %s:%d", group_id[:MAX_NAME_CHARS], *call.peer)
+    return error
 
 
 def _answer(call: Call, rows: list[Any]) -> Message:

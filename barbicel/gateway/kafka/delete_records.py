@@ -16,11 +16,13 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
+from barbicel.codecs.kafka.acls import Operation
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import DeleteRecordsResponse, Message
 from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.partition import Partition
 from barbicel.gateway.kafka.api import Api, Call, Reply
+from barbicel.gateway.kafka.permission import topic_refusal
 from barbicel.gateway.kafka.refusals import error_code_of, note_refusals
 from barbicel.gateway.kafka.rows import OneByOne, gather
 
@@ -72,6 +74,8 @@ def _trimmed(call: Call, trims: OneByOne, trim: Trim) -> Any:
 
 
 def _decide(call: Call, name: str, number: int, wanted_offset: int) -> Trim:
+    if refusal := topic_refusal(call, Operation.DELETE, name):
+        return Trim(number, error_code=refusal)
     partition = call.broker.topics.partition(name, number)
     if partition is None:
         return Trim(number, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -90,7 +94,7 @@ def _trim(call: Call, trim: Trim, partition: Partition) -> Trimmed:
             _log.info(
                 "%s-%d, deleted below %d by %s:%d", partition.topic.name, trim.number, offset, *call.peer
             )
-        return Trimmed(trim.number, partition.log.truncate_before(offset))
+        return Trimmed(trim.number, partition.stored.drop_before(offset))
     except BarbicelError as error:
         _log.warning("records of %s-%d stay: %s", partition.topic.name, trim.number, error)
         return Trimmed(trim.number, error_code=error_code_of(error))

@@ -4,6 +4,7 @@
 - A topic that is named twice, by its name and by its id too, is INVALID_REQUEST and stays.
 - With delete.topic.enable off everything is TOPIC_DELETION_DISABLED, which versions before 3 do not know:
   those get INVALID_REQUEST.
+- Needs DELETE on the topic or on the cluster.
 - A timeout of 0 or less is REQUEST_TIMED_OUT and nothing is done, as with Kafka 4.
 """
 
@@ -18,10 +19,12 @@ from uuid import UUID
 
 from twisted.internet.defer import Deferred
 
+from barbicel.codecs.kafka.acls import Operation, Resource
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import DeleteTopicsResponse, Message
 from barbicel.gateway.broker.topics import OpenTopic
 from barbicel.gateway.kafka.api import Api, Call, Reply
+from barbicel.gateway.kafka.permission import may
 from barbicel.gateway.kafka.refusals import error_code_of, message_of, note_refusals
 from barbicel.gateway.kafka.rows import gather, within
 
@@ -93,6 +96,8 @@ def _row(call: Call, timeout_ms: int, one: Asked) -> Any:
     if one == Asked(None):
         return _problem(one, ErrorCode.INVALID_REQUEST, "a topic has neither a name nor an id here")
     topic = _find(call, one)
+    if refused := _refused(call, one, topic):
+        return refused
     if topic is None:
         unknown = ErrorCode.UNKNOWN_TOPIC_ID if one.name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return _problem(one, unknown, "there is no such topic")
@@ -102,6 +107,18 @@ def _row(call: Call, timeout_ms: int, one: Asked) -> Any:
         lambda failure: _problem(known, error_code_of(failure.value), message_of(failure.value)),
     )
     return within(call, timeout_ms, deleted, lambda: _problem(known, ErrorCode.REQUEST_TIMED_OUT))
+
+
+def _refused(call: Call, one: Asked, topic: OpenTopic | None) -> Any:
+    """None if it may be deleted. Who may not describe a topic does not learn the name of an id."""
+    name = one.name if topic is None else topic.name
+    if name is None or may(call, Operation.DELETE, Resource.CLUSTER, is_quiet=True):
+        return None
+    if may(call, Operation.DELETE, Resource.TOPIC, name):
+        return None
+    may_know = one.name is not None or may(call, Operation.DESCRIBE, Resource.TOPIC, name, is_quiet=True)
+    shown = Asked(name if may_know else None, one.id)
+    return _problem(shown, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
 
 
 def _deleted(call: Call, known: Asked) -> Message:

@@ -3,18 +3,19 @@
 - Version 1 asks for brokers (1) or controllers (2). This is a broker's endpoint, so a request for the others
   is MISMATCHED_ENDPOINT_TYPE, as with Kafka; any other number is UNSUPPORTED_ENDPOINT_TYPE.
 - Version 2 asks for fenced brokers too, of which there are none.
-- Without access control everybody may do everything, and is told so if it asks.
+- What the client may do is told to those who may describe the cluster.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
 
+from barbicel.codecs.kafka.acls import Operation, Resource
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import DescribeClusterResponse, Message
 from barbicel.gateway.kafka.advertised import advertised_address
 from barbicel.gateway.kafka.api import Api, Call
-from barbicel.gateway.kafka.operations import CLUSTER_OPERATIONS
+from barbicel.gateway.kafka.permission import may, operations
 
 __all__ = ["API"]
 
@@ -44,8 +45,15 @@ def respond(call: Call, request: Message) -> Message:
         cluster_id=call.broker.cluster_id,
         controller_id=node_id,
         brokers=[BrokerRow(broker_id=node_id, host=host, port=port, rack=None, is_fenced=False)],
-        authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else None,
+        authorized_operations=_operations(call, request),
     )
+
+
+def _operations(call: Call, request: Message) -> frozenset[int] | None:
+    if not request.include_cluster_authorized_operations:
+        return None
+    may_know = may(call, Operation.DESCRIBE, Resource.CLUSTER, is_quiet=True)
+    return operations(call, Resource.CLUSTER) if may_know else frozenset()
 
 
 def _problem(error_code: ErrorCode, message: str) -> Message:

@@ -6,6 +6,7 @@
 - No keys, or null, means all settings; a key that is no setting is passed over.
 - Version 1 brought synonyms, 3 types and documentation. `is_default` was dropped with version 0.
 - A question that is asked twice is answered once: an answer is a thousand times as long as its question.
+- Needs DESCRIBE_CONFIGS on the topic, or on the cluster.
 - The broker's settings are all read-only: tools must not offer to change them.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 
+from barbicel.codecs.kafka.acls import Operation
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import DescribeConfigsResponse, Message
 from barbicel.errors import BarbicelError
@@ -21,7 +23,12 @@ from barbicel.gateway.broker.server_settings import describe_server
 from barbicel.gateway.broker.topic_errors import InvalidRequest
 from barbicel.gateway.broker.topic_settings import Described, describe_settings
 from barbicel.gateway.kafka.api import Api, Call, Reply
-from barbicel.gateway.kafka.config_resources import Resource, ResourceType, broker_resource
+from barbicel.gateway.kafka.config_resources import (
+    Resource,
+    ResourceType,
+    broker_resource,
+    resource_refusal,
+)
 from barbicel.gateway.kafka.known_topic import known_topic
 from barbicel.gateway.kafka.refusals import error_code_of, message_of
 from barbicel.gateway.kafka.rows import gather
@@ -41,18 +48,21 @@ def respond(call: Call, request: Message) -> Reply:
     )
     return gather(
         call,
-        (_result(request, resource, keys, describe) for resource, keys in questions),
+        (_result(call, request, resource, keys, describe) for resource, keys in questions),
         lambda rows: DescribeConfigsResponse(throttle_time_ms=0, results=rows),
         lambda row: 1 + len(row.configs),
     )
 
 
 def _result(
+    call: Call,
     request: Message,
     resource: Resource,
     keys: frozenset[str],
     describe: Callable[[Resource], Sequence[Described]],
 ) -> Message:
+    if refusal := resource_refusal(call, Operation.DESCRIBE_CONFIGS, resource):
+        return _row(resource, refusal, "", [])
     try:
         found = describe(resource)
     except BarbicelError as error:

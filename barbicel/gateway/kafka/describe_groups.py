@@ -3,18 +3,19 @@
 - A group that has positions and no members is Empty. One that has neither is Dead, from version 6 on with the
   error GROUP_ID_NOT_FOUND (KIP-1043).
 - A group is described once however often it is named: that is long, and a name is short.
-- Authorized operations, from version 3 on if asked for, are all of them: there is no access control.
+- Authorized operations, from version 3 on if asked for, are what ACLs allow. Needs DESCRIBE on the group.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from barbicel.codecs.kafka.acls import Operation, Resource
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import DescribeGroupsResponse, Message
 from barbicel.gateway.broker.membership import DescribedGroup, GroupState
 from barbicel.gateway.kafka.api import Api, Call, Reply
-from barbicel.gateway.kafka.operations import GROUP_OPERATIONS
+from barbicel.gateway.kafka.permission import group_access_refusal, operations
 from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
@@ -41,6 +42,8 @@ def _describe(call: Call, group_id: str) -> DescribedGroup:
 
 
 def _row(call: Call, request: Message, group: DescribedGroup) -> Any:
+    if refusal := group_access_refusal(call, Operation.DESCRIBE, group.group_id):
+        return _refused(group.group_id, refusal)
     is_missing = group.state is GroupState.DEAD and call.version >= NOT_FOUND_SINCE
     is_told = request.include_authorized_operations and not is_missing
     return GroupRow(
@@ -61,7 +64,20 @@ def _row(call: Call, request: Message, group: DescribedGroup) -> Any:
             )
             for member in group.members
         ],
-        authorized_operations=GROUP_OPERATIONS if is_told else None,
+        authorized_operations=operations(call, Resource.GROUP, group.group_id) if is_told else None,
+    )
+
+
+def _refused(group_id: str, error_code: ErrorCode) -> Any:
+    return GroupRow(
+        error_code=error_code,
+        error_message=None,
+        group_id=group_id,
+        group_state="",
+        protocol_type="",
+        protocol_data="",
+        members=[],
+        authorized_operations=None,
     )
 
 

@@ -1,6 +1,7 @@
 """DescribeLogDirs (key 35), versions 1 to 5.
 
 - There is one directory. Null topics means all; a partition that does not exist is left out.
+- Needs DESCRIBE on the cluster.
 - A partition's size is what its records take, without what is allocated ahead.
 - Version 4 answers the file system's size and what is left of it, which waits for the disk; 5 that a
   directory is cordoned, which ours never is.
@@ -14,11 +15,13 @@ from typing import Any
 
 from twisted.python.failure import Failure
 
+from barbicel.codecs.kafka.acls import Operation
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import DescribeLogDirsResponse, Message
 from barbicel.disk import Space
 from barbicel.gateway.broker.partition import Partition
 from barbicel.gateway.kafka.api import Api, Call, Reply
+from barbicel.gateway.kafka.permission import cluster_refusal
 from barbicel.gateway.kafka.refusals import error_code_of
 
 __all__ = ["API"]
@@ -30,6 +33,8 @@ SPACE_SINCE = 4
 
 
 def respond(call: Call, request: Message) -> Reply:
+    if refusal := cluster_refusal(call, Operation.DESCRIBE):
+        return DescribeLogDirsResponse(throttle_time_ms=0, error_code=refusal, results=[])
     topics = _topics(_wanted(call, request))
     if call.version < SPACE_SINCE:
         return _answer(call, topics, None)

@@ -9,9 +9,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from barbicel.codecs.kafka.acls import Operation, Resource
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import (
     DescribeTopicPartitionsResponse,
@@ -20,9 +21,11 @@ from barbicel.codecs.kafka.messages import (
 from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.partition import LEADER_EPOCH
 from barbicel.gateway.broker.topics import OpenTopic
-from barbicel.gateway.kafka.api import Api, Call
+from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.known_topic import known_topic
+from barbicel.gateway.kafka.permission import may, operations, topic_refusal
 from barbicel.gateway.kafka.refusals import error_code_of
+from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
 
@@ -32,9 +35,6 @@ CursorRow = DescribeTopicPartitionsResponse.Cursor
 
 # Kafka's max.request.partition.size.limit.
 MAX_PARTITIONS = 2000
-# What can be done to a topic, as a bit for each of Kafka's AclOperations: read, write, create, delete, alter,
-# describe, describe configs, alter configs. Without access control everybody may do it.
-TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 
 
 class Cursor(NamedTuple):
@@ -42,7 +42,7 @@ class Cursor(NamedTuple):
     partition_index: int
 
 
-def respond(call: Call, request: Message) -> Message:
+def respond(call: Call, request: Message) -> Reply:
     cursor = None
     if request.cursor is not None:
         cursor = Cursor(request.cursor.topic_name, request.cursor.partition_index)
@@ -50,43 +50,60 @@ def respond(call: Call, request: Message) -> Message:
     if cursor is not None and (cursor.partition_index < 0 or (names and cursor.topic_name not in names)):
         return _answer([_problem(asked.name, ErrorCode.INVALID_REQUEST) for asked in request.topics], None)
     if not names:
-        names = {topic.name for topic in call.broker.topics}
+        names = {
+            topic.name
+            for topic in call.broker.topics
+            if may(call, Operation.DESCRIBE, Resource.TOPIC, topic.name, is_quiet=True)
+        }
     wanted = sorted(name for name in names if cursor is None or name >= cursor.topic_name)
     limit = max(1, min(request.response_partition_limit, MAX_PARTITIONS))
-    return _answer(*_describe(call, wanted, cursor, limit))
+    following: list[Cursor] = []
+    return gather(
+        call,
+        _describe(call, wanted, cursor, limit, following),
+        lambda rows: _answer(rows, following[0] if following else None),
+    )
 
 
 def _describe(
-    call: Call, names: Iterable[str], cursor: Cursor | None, limit: int
-) -> tuple[list[Message], Cursor | None]:
-    """The rows, and where the next answer begins if these are not all."""
-    rows: list[Message] = []
+    call: Call, names: Iterable[str], cursor: Cursor | None, limit: int, following: list[Cursor]
+) -> Iterator[Any]:
+    """The rows; in `following`, where the next answer begins if these are not all."""
     for name in names:
         if not limit:
-            return rows, Cursor(name, 0)
+            following.append(Cursor(name, 0))
+            return
+        if refusal := topic_refusal(call, Operation.DESCRIBE, name):
+            yield _problem(name, refusal)
+            continue
         try:
             topic = known_topic(call, name)
         except BarbicelError as error:
-            rows.append(_problem(name, error_code_of(error), TOPIC_OPERATIONS))
+            yield _problem(name, error_code_of(error), _operations(call, name))
             continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         numbers = range(first, len(topic.partitions))[:limit]
         limit -= len(numbers)
-        rows.append(_row(call.broker.node_id, topic, numbers))
+        yield _row(call, topic, numbers)
         if numbers and numbers[-1] + 1 < len(topic.partitions):
-            return rows, Cursor(name, numbers[-1] + 1)
-    return rows, None
+            following.append(Cursor(name, numbers[-1] + 1))
+            return
 
 
-def _row(node_id: int, topic: OpenTopic, numbers: range) -> Message:
+def _row(call: Call, topic: OpenTopic, numbers: range) -> Message:
     return TopicRow(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic.id,
         is_internal=False,
-        partitions=[_partition(node_id, number) for number in numbers],
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        partitions=[_partition(call.broker.node_id, number) for number in numbers],
+        topic_authorized_operations=_operations(call, topic.name),
     )
+
+
+def _operations(call: Call, name: str) -> int:
+    """What the client may do, as a bit for each of Kafka's AclOperations."""
+    return sum(1 << operation for operation in operations(call, Resource.TOPIC, name))
 
 
 def _partition(node_id: int, number: int) -> Message:
@@ -122,4 +139,4 @@ def _answer(rows: list[Any], cursor: Cursor | None) -> Message:
     )
 
 
-API = Api(75, "DescribeTopicPartitions", 0, 0, respond)
+API = Api(75, "DescribeTopicPartitions", 0, 0, respond, is_alone=True)

@@ -13,6 +13,7 @@
 - Offsets that a repair has given up are passed over: the answer begins with the next batch behind them.
   Damage that nobody has repaired is CORRUPT_MESSAGE from the first damaged offset on.
 - Version 13 names topics by their id. Replicas (replica_id from 0 on) are refused: there is one broker.
+- Needs READ on the topic, when it is asked and again when a wait is over.
 - read_committed and read_uncommitted are the same here: there are no transactions.
 """
 
@@ -35,20 +36,23 @@ from barbicel.codecs.kafka.fetch import (
     encode_fetch_response,
 )
 from barbicel.disk import Bytes
-from barbicel.errors import BarbicelError
+from barbicel.errors import BarbicelError, StoreError
 from barbicel.gateway.broker.partition import Partition
 from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.fetch_wanted import UNKNOWN, Wanted, find_wanted
+from barbicel.gateway.kafka.permission import may_read
 from barbicel.gateway.kafka.refusals import error_code_of
 from barbicel.gateway.twisted_types import Timer
 
-__all__ = ["API"]
+__all__ = ["API", "fetched_bytes"]
 
 T = TypeVar("T")
 
 CONSUMER = -1
 # What one fetch reads from the disk: whoever is behind asks again at once, and sooner has the first of it.
 MAX_COLD_BYTES = 32 << 20
+# A fetch of more partitions than these reads enough at a time as it is.
+AHEAD_PARTITIONS_MAX = 4
 
 
 class FetchAnswer(NamedTuple):
@@ -72,6 +76,15 @@ class _ColdResult(NamedTuple):
     is_nothing: bool = False
 
 
+class _Followed(NamedTuple):
+    """What a partition's fetch from the disk was answered with."""
+
+    partition: Partition
+    offset: int
+    pieces: list[memoryview]
+    max_bytes: int
+
+
 @dataclass(slots=True)
 class _Found:
     """What was in memory, what has to come from the disk, and what has to wait for that."""
@@ -81,16 +94,26 @@ class _Found:
     size: int = 0
     cold: list[_ColdRead] = field(default_factory=list)
     later: list[int] = field(default_factory=list)
+    # What has come from the disk, and what is being read from it already.
+    followed: list[_Followed] = field(default_factory=list)
+    coming: list[_ColdRead] = field(default_factory=list)
 
-    def put(self, place: int, pieces: list[memoryview]) -> None:
+    def put(self, place: int, pieces: list[memoryview]) -> int:
+        """How many bytes that is."""
         size = sum(map(len, pieces))
         self.results[place] = self.results[place]._replace(pieces=pieces)
         self.size += size
         self.left_bytes -= size
+        return size
 
     @property
     def has_error(self) -> bool:
         return any(result.error_code for result in self.results)
+
+    @property
+    def is_complete(self) -> bool:
+        """What is on its way is for the next answer, if this one has something."""
+        return not self.cold and (not self.coming or bool(self.size) or self.has_error)
 
 
 def respond(call: Call, request: FetchRequest) -> Reply:
@@ -108,7 +131,8 @@ class _Fetch:
         self._call = call
         self._request = request
         self._topics = call.broker.topics
-        self._wanted = find_wanted(self._topics, request)
+        self._may_read = may_read(call)
+        self._wanted = find_wanted(self._topics, request, self._may_read)
         self._max_bytes = min(request.max_bytes, call.broker.config.fetch_max_bytes)
         # Kafka does not wait either for more than it may answer with.
         self._min_bytes = min(request.min_bytes, self._max_bytes)
@@ -126,8 +150,8 @@ class _Fetch:
             self._wait()
             return self._answer
         found = self._look()
-        if not found.cold:
-            return self._complete(found.results)
+        if found.is_complete:
+            return self._complete(found)
         self._read_logs(found)
         return self._answer
 
@@ -159,17 +183,39 @@ class _Fetch:
                 continue
             limit = min(found.left_bytes, wanted.asked.partition_max_bytes)
             if wanted.is_cold:
-                end, max_bytes = partition.end_offset, wanted.asked.partition_max_bytes
-                found.cold.append(_ColdRead(place, partition, wanted.offset, end, max_bytes))
+                self._fill_cold(found, place, partition, limit)
             elif found.cold:
                 found.later.append(place)
             elif limit > 0 or not found.size:
                 pieces = partition.read_tail_pieces(wanted.offset, limit, at_least_one=not found.size)
-                found.put(place, pieces)
+                partition.fetched_bytes += found.put(place, pieces)
 
-    def _complete(self, results: list[FetchPartitionResult]) -> FetchAnswer:
+    def _fill_cold(self, found: _Found, place: int, partition: Partition, limit: int) -> None:
+        """With what was read ahead, if it was, and nothing before it has to be read."""
+        if limit <= 0 and found.size:
+            return
+        wanted, ahead = self._wanted[place], self._call.broker.ahead
+        max_bytes = wanted.asked.partition_max_bytes
+        read = _ColdRead(place, partition, wanted.offset, partition.end_offset, max_bytes)
+        if found.cold:
+            found.cold.append(read)
+        elif pieces := ahead.take(partition, wanted.offset, limit, at_least_one=not found.size):
+            self._put_cold(found, read, pieces)
+        elif ahead.is_coming(partition, wanted.offset):
+            found.coming.append(read)
+        else:
+            found.cold.append(read)
+
+    def _put_cold(self, found: _Found, read: _ColdRead, pieces: list[memoryview]) -> None:
+        read.partition.fetched_bytes += found.put(read.place, pieces)
+        found.followed.append(_Followed(read.partition, read.offset, pieces, read.max_bytes))
+
+    def _complete(self, found: _Found) -> FetchAnswer:
+        if len(found.followed) <= AHEAD_PARTITIONS_MAX:
+            for one in found.followed:
+                self._call.broker.ahead.follow(*one)
         by_topic: list[list[FetchPartitionResult]] = [[] for _ in self._request.topics]
-        for wanted, result in zip(self._wanted, results, strict=True):
+        for wanted, result in zip(self._wanted, found.results, strict=True):
             by_topic[wanted.topic].append(result)
         return FetchAnswer(
             [
@@ -183,7 +229,17 @@ class _Fetch:
 
     def _read_logs(self, found: _Found) -> None:
         self._is_reading = True
+        if not found.cold:
+            first = found.coming[0]
+            coming = self._call.broker.ahead.coming(first.partition, first.offset)
+            coming.addCallback(self._ahead_came).addErrback(self._fail)
+            return
         self._call.answers.when_readable(partial(self._begin_reading, found))
+
+    def _ahead_came(self, _: None) -> None:
+        """Or it cannot be had; then it is read here."""
+        self._is_reading = False
+        self._read_and_finish()
 
     def _begin_reading(self, found: _Found) -> None:
         reads, is_first, answers = found.cold, not found.size, self._call.answers
@@ -192,7 +248,11 @@ class _Fetch:
         left_bytes = min(found.left_bytes, MAX_COLD_BYTES)
         claimed_bytes = _claim(reads, left_bytes, is_first)
         answers.hold(claimed_bytes)
-        reading = self._call.broker.read_cold(lambda: _read_all(reads, left_bytes, is_first))
+        broker = self._call.broker
+        # Whoever waits for the network must not keep those waiting who only need the disk.
+        is_remote = any(read.partition.stored.is_remote(read.offset) for read in reads)
+        read = broker.read_remote if is_remote else broker.read_cold
+        reading = read(lambda: _read_all(reads, left_bytes, is_first))
         reading.addBoth(self._end_reading, claimed_bytes)
         reading.addCallback(self._take_logs, found).addErrback(self._fail)
         reading.addBoth(lambda _: answers.end_read())
@@ -212,12 +272,12 @@ class _Fetch:
             elif is_nothing:
                 self._wanted[read.place].offset = read.end_offset
             else:
-                found.put(read.place, pieces)
+                self._put_cold(found, read, pieces)
         # A list of its own: what left its tail meanwhile is cold now, and those behind it have to wait again.
         later, found.later = found.later, []
         self._fill(found, later)
         if found.size or found.has_error:
-            self._finish(self._complete(found.results))
+            self._finish(self._complete(found))
         else:
             self._look_again()
 
@@ -258,11 +318,19 @@ class _Fetch:
             self._wait()
 
     def _read_and_finish(self) -> None:
+        self._deny_what_was_revoked()
         found = self._look()
-        if found.cold:
-            self._read_logs(found)
+        if found.is_complete:
+            self._finish(self._complete(found))
         else:
-            self._finish(self._complete(found.results))
+            self._read_logs(found)
+
+    def _deny_what_was_revoked(self) -> None:
+        """It may have waited for as long as its client likes, and ACLs hold from when they are answered."""
+        if self._may_read is not None:
+            for wanted in self._wanted:
+                if wanted.partition is not None and not self._may_read(wanted.partition.topic.name):
+                    wanted.deny()
 
     def _stop_waiting(self) -> None:
         for wanted in self._wanted:
@@ -290,15 +358,21 @@ def _claim(reads: list[_ColdRead], left_bytes: int, is_first: bool) -> int:
 def _read_all(reads: list[_ColdRead], left_bytes: int, is_first: bool) -> list[_ColdResult]:
     """In a thread, for all partitions of a fetch one after the other."""
     found: list[_ColdResult] = []
+    away: StoreError | None = None
     for _, partition, offset, end_offset, max_bytes in reads:
+        if away is not None and partition.stored.is_remote(offset):
+            # Each would wait as long for a store that hangs, and the next fetch of this client behind it.
+            found.append(_ColdResult([], away))
+            continue
         limit = min(left_bytes, max_bytes)
         if limit <= 0 and not is_first:
             found.append(_ColdResult([]))
             continue
         try:
-            pieces = partition.read_log(offset, end_offset, limit, at_least_one=is_first)
+            pieces = partition.stored.read(offset, end_offset, limit, at_least_one=is_first)
         except BarbicelError as error:
             found.append(_ColdResult([], error))
+            away = error if isinstance(error, StoreError) and error.is_passing else away
             continue
         found.append(_ColdResult(pieces, is_nothing=is_first and not pieces))
         left_bytes -= sum(map(len, pieces))
@@ -306,8 +380,27 @@ def _read_all(reads: list[_ColdRead], left_bytes: int, is_first: bool) -> list[_
     return found
 
 
+def fetched_bytes(answer: FetchAnswer) -> int:
+    """Of records."""
+    return sum(len(piece) for topic in answer.topics for row in topic.partitions for piece in row.pieces)
+
+
 def encode(answer: FetchAnswer, version: int) -> Sequence[Bytes]:
     return encode_fetch_response(version, answer.topics, error_code=answer.error_code)
 
 
-API = Api(1, "Fetch", 4, 18, respond, decode_fetch_request, encode, is_alone=True)
+def encode_throttled(answer: FetchAnswer, version: int, throttle_ms: int) -> Sequence[Bytes]:
+    return encode_fetch_response(version, answer.topics, throttle_ms, answer.error_code)
+
+
+API = Api(
+    1,
+    "Fetch",
+    4,
+    18,
+    respond,
+    decode_fetch_request,
+    encode,
+    is_alone=True,
+    encode_throttled=encode_throttled,
+)

@@ -51,6 +51,11 @@ class Wanted:
         if self.partition is not None:
             self.partition.waiters.discard(self)
 
+    def deny(self) -> None:
+        """The client may not read it any more."""
+        self.stop_waiting()
+        self.partition, self._unknown = None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
     def error_code(self, topics: Topics) -> int:
         partition = self.partition
         if partition is None or topics.partition(partition.topic.name, partition.number) is not partition:
@@ -91,18 +96,30 @@ class Wanted:
         return self.available_bytes - before
 
 
-def find_wanted(topics: Topics, request: FetchRequest) -> list[Wanted]:
+def find_wanted(
+    topics: Topics, request: FetchRequest, may_read: Callable[[str], bool] | None = None
+) -> list[Wanted]:
+    """`may_read` says of which topics; without it of all."""
     rows: dict[tuple[str | None, bytes | None, int], tuple[int, FetchTopic, FetchPartition]] = {}
     for number, topic in enumerate(request.topics):
         for asked in topic.partitions:
             key = topic.name, topic.topic_id, asked.partition
             first = rows.get(key)
             rows[key] = (number if first is None else first[0]), topic, asked
-    return [_find(topics, *row) for row in rows.values()]
+    return [_find(topics, may_read, *row) for row in rows.values()]
 
 
-def _find(topics: Topics, number: int, named: FetchTopic, asked: FetchPartition) -> Wanted:
+def _find(
+    topics: Topics,
+    may_read: Callable[[str], bool] | None,
+    number: int,
+    named: FetchTopic,
+    asked: FetchPartition,
+) -> Wanted:
     topic = topics.find(named.name, named.topic_id)
+    name = named.name if topic is None else topic.name
+    if may_read is not None and name is not None and not may_read(name):
+        return Wanted(number, asked, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if topic is None or not 0 <= asked.partition < len(topic.partitions):
         partition = None
     else:

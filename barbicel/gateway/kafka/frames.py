@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from barbicel.errors import BarbicelError
 
-__all__ = ["BadFrame", "FrameReader"]
+__all__ = ["SMALLEST_FRAME_BYTES", "BadFrame", "FrameReader"]
 
 LENGTH = struct.Struct(">i")
 API_KEY = struct.Struct(">h")
@@ -48,7 +48,10 @@ class FrameReader:
     """
 
     def __init__(self, max_bytes: int, limit_of: Callable[[int], int]) -> None:
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
+        # The setting that the limit comes from.
+        self.limit_name = "socket.request.max.bytes"
+        self.smallest_bytes = SMALLEST_FRAME_BYTES
         self._limit_of = limit_of
         self._data = b""
         self._position = 0
@@ -91,14 +94,14 @@ class FrameReader:
 
     def _check_length(self) -> int:
         (length,) = LENGTH.unpack_from(self._data, self._position)
-        if SMALLEST_FRAME_BYTES <= length <= self._max_bytes:
+        if self.smallest_bytes <= length <= self.max_bytes:
             return int(length)
         for start, stranger in STRANGERS:
             if self._data.startswith(start, self._position):
                 raise BadFrame(f"not Kafka's protocol: {stranger}")
         raise BadFrame(
-            f"a request of {length} bytes; allowed are {SMALLEST_FRAME_BYTES} to {self._max_bytes}"
-            " (socket.request.max.bytes)"
+            f"a request of {length} bytes; allowed are {self.smallest_bytes} to {self.max_bytes}"
+            f" ({self.limit_name})"
         )
 
     def _check_limit(self, start: bytearray | memoryview) -> None:

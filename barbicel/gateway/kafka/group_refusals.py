@@ -12,8 +12,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from barbicel.codecs.kafka.acls import Operation
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.gateway.kafka.api import Call
+from barbicel.gateway.kafka.permission import group_access_refusal
 from barbicel.gateway.kafka.refusals import error_code_of
 from barbicel.kestrel_compat.names import is_reserved_group
 
@@ -30,8 +32,11 @@ _AS_COORDINATOR: Mapping[ErrorCode, ErrorCode] = {
 }
 
 
-def group_refusal(call: Call, group_id: str) -> ErrorCode:
-    """INVALID_GROUP_ID where the group may not be changed by Kafka's clients, NONE for all others."""
+def group_refusal(call: Call, group_id: str, operation: Operation = Operation.READ) -> ErrorCode:
+    """GROUP_AUTHORIZATION_FAILED where ACLs say so, INVALID_GROUP_ID where the group may not be changed by
+    Kafka's clients, NONE for all others."""
+    if refusal := group_access_refusal(call, operation, group_id):
+        return refusal
     if not is_reserved_group(group_id):
         return ErrorCode.NONE
     _tell_once(call.peer.host, group_id)

@@ -3,6 +3,7 @@
 - The coordinator forgets a group without members; its positions are what is left of it. Such a group is Empty
   and has no protocol type, like Kafka's groups that never had members; Java, librdkafka and kafka-python
   count it among the consumer groups. The groups of Kestrel's queues are such ones.
+- Whoever may describe the cluster sees all groups, others those that they may describe.
 - Version 4 brought a filter by state, 5 one by type; both ignore case, and an empty one lets all pass.
 """
 
@@ -10,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from barbicel.codecs.kafka.acls import Operation, Resource
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import ListGroupsResponse, Message
 from barbicel.gateway.broker.membership import GroupState, ListedGroup
 from barbicel.gateway.kafka.api import Api, Call
+from barbicel.gateway.kafka.permission import may
 
 __all__ = ["API"]
 
@@ -24,6 +27,7 @@ NO_PROTOCOL = ""
 
 def respond(call: Call, request: Message) -> Message:
     states, types = _lower(request.states_filter), _lower(request.types_filter)
+    sees_all = may(call, Operation.DESCRIBE, Resource.CLUSTER, is_quiet=True)
     return ListGroupsResponse(
         throttle_time_ms=0,
         error_code=ErrorCode.NONE,
@@ -35,7 +39,9 @@ def respond(call: Call, request: Message) -> Message:
                 group_type=CLASSIC,
             )
             for group in _groups(call)
-            if _passes(group.state.value, states) and _passes(CLASSIC, types)
+            if _passes(group.state.value, states)
+            and _passes(CLASSIC, types)
+            and (sees_all or may(call, Operation.DESCRIBE, Resource.GROUP, group.group_id, is_quiet=True))
         ],
     )
 

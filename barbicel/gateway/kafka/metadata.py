@@ -6,7 +6,9 @@
 - kafka-python, librdkafka and many test suites expect that asking for a topic creates it. Of more than a
   hundred in one request the rest are LEADER_NOT_AVAILABLE: clients then ask again.
 - A topic that is named twice is answered once, as Kafka's sets of names do it.
-- Authorized operations, from version 8 on if asked for, are all of them: there is no access control.
+- Topics need DESCRIBE: of all topics those without are left out, one that is named is
+  TOPIC_AUTHORIZATION_FAILED, an id is not known. Creating one by asking needs CREATE on it or on the cluster.
+- Authorized operations, from version 8 on if asked for, are what ACLs allow.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from uuid import UUID
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from barbicel.codecs.kafka.acls import Operation, Resource
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import Message, MetadataResponse
 from barbicel.gateway.broker.partition import LEADER_EPOCH
@@ -28,11 +31,13 @@ from barbicel.gateway.broker.topic_names import check_topic_name
 from barbicel.gateway.broker.topics import OpenTopic
 from barbicel.gateway.kafka.advertised import advertised_address
 from barbicel.gateway.kafka.api import Api, Call, Reply
-from barbicel.gateway.kafka.operations import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from barbicel.gateway.kafka.permission import may, operations, topic_refusal
 from barbicel.gateway.kafka.refusals import error_code_of
 from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
+
+_log = logging.getLogger(__name__)
 
 TopicRow = MetadataResponse.MetadataResponseTopic
 PartitionRow = TopicRow.MetadataResponsePartition
@@ -54,7 +59,11 @@ class Asked(NamedTuple):
 def respond(call: Call, request: Message) -> Reply:
     broker = call.broker
     if request.topics is None or (call.version == 0 and not request.topics):
-        everything = (_row(broker.node_id, topic) for topic in broker.topics)
+        everything = (
+            _row(broker.node_id, topic)
+            for topic in broker.topics
+            if may(call, Operation.DESCRIBE, Resource.TOPIC, topic.name, is_quiet=True)
+        )
         return gather(call, everything, partial(_answer, call, request), _size)
     may_create = broker.config.auto_create_topics_enable and (
         call.version < AUTO_CREATION_SINCE or request.allow_auto_topic_creation
@@ -83,7 +92,11 @@ def _find(call: Call, asked: Asked, may_create: bool, *, has_room: bool) -> Any:
     topics, node_id = call.broker.topics, call.broker.node_id
     if asked.name is None:
         known = topics.by_id(asked.id.bytes)
-        return _unknown_id(call, asked.id) if known is None else _row(node_id, known)
+        if known is not None and may(call, Operation.DESCRIBE, Resource.TOPIC, known.name):
+            return _row(node_id, known)
+        return _unknown_id(call, asked.id)
+    if refusal := topic_refusal(call, Operation.DESCRIBE, asked.name):
+        return _problem(refusal, asked.name)
     known = topics.by_name(asked.name)
     if known is not None:
         return _row(node_id, known)
@@ -93,12 +106,25 @@ def _find(call: Call, asked: Asked, may_create: bool, *, has_room: bool) -> Any:
         return _problem(ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name)
     if not may_create:
         return _problem(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, asked.name)
+    if not (
+        may(call, Operation.CREATE, Resource.CLUSTER, is_quiet=True)
+        or may(call, Operation.CREATE, Resource.TOPIC, asked.name)
+    ):
+        return _problem(ErrorCode.TOPIC_AUTHORIZATION_FAILED, asked.name)
     if not has_room:
         return _problem(ErrorCode.LEADER_NOT_AVAILABLE, asked.name)
     name, created = asked.name, topics.create(asked.name, call.broker.config.num_partitions, {})
     return created.addCallbacks(
-        lambda topic: _row(node_id, topic), lambda failure: _not_created(call, name, failure)
+        lambda topic: _created(call, topic), lambda failure: _not_created(call, name, failure)
     )
+
+
+def _created(call: Call, topic: OpenTopic) -> Any:
+    count = len(topic.partitions)
+    _log.info(
+        "topic %s with %d partitions, created because %s:%d asked for it", topic.name, count, *call.peer
+    )
+    return _row(call.broker.node_id, topic)
 
 
 def _not_created(call: Call, name: str, failure: Failure) -> Any:
@@ -124,7 +150,7 @@ def _answer(call: Call, request: Message, topics: list[Any]) -> Message:
     if request.include_topic_authorized_operations:
         for row in topics:
             if not row.error_code:
-                row.authorized_operations = TOPIC_OPERATIONS
+                row.authorized_operations = operations(call, Resource.TOPIC, row.name)
     return MetadataResponse(
         throttle_time_ms=0,
         brokers=[BrokerRow(node_id=call.broker.node_id, host=host, port=port, rack=None)],
@@ -132,8 +158,15 @@ def _answer(call: Call, request: Message, topics: list[Any]) -> Message:
         controller_id=call.broker.node_id,
         topics=topics,
         error_code=ErrorCode.NONE,
-        authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else None,
+        authorized_operations=_cluster_operations(call, request),
     )
+
+
+def _cluster_operations(call: Call, request: Message) -> frozenset[int] | None:
+    if not request.include_cluster_authorized_operations:
+        return None
+    may_know = may(call, Operation.DESCRIBE, Resource.CLUSTER, is_quiet=True)
+    return operations(call, Resource.CLUSTER) if may_know else frozenset()
 
 
 def _problem(error_code: ErrorCode, name: str | None, identity: UUID = NO_ID) -> Any:

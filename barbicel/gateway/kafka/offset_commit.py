@@ -3,6 +3,7 @@
 - The answer comes when the positions are written: they survive kill -9, and a power cut 100 ms later. If one
   is lost, messages are read again; none is lost with it.
 - A consumer without a group's membership commits with generation -1 and no member id.
+- Needs READ on the group and on each topic.
 - An offset beyond the log's end is taken, as Kafka takes it: its consumer gets OFFSET_OUT_OF_RANGE. Kafka
   takes negative ones too, and answers them as if nothing was committed; here they are INVALID_REQUEST.
 - Version 6 brought leader epochs, 7 static members, 10 topic ids in place of names. The retention time of 2
@@ -17,12 +18,14 @@ from typing import Any, NamedTuple
 
 from twisted.internet.defer import Deferred
 
+from barbicel.codecs.kafka.acls import Operation
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import Message, OffsetCommitResponse
 from barbicel.gateway.broker.consumption import Outcomes, Place, Position
 from barbicel.gateway.broker.membership import Commit
 from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.group_refusals import group_error_code_of, group_refusal
+from barbicel.gateway.kafka.permission import topic_refusal
 from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
@@ -53,8 +56,9 @@ def respond(call: Call, request: Message) -> Reply:
         committer, call.broker.steady_clock()
     )
     call.broker.watch_groups()
+    is_denied = refusal is ErrorCode.GROUP_AUTHORIZATION_FAILED
     checked = (
-        Checked(position, _check(call, position) or refusal)
+        Checked(position, refusal if is_denied else _check(call, position) or refusal)
         for asked in topics
         for position in _positions(asked)
     )
@@ -101,6 +105,8 @@ def _check_place(call: Call, place: Place) -> ErrorCode:
 
 
 def _check(call: Call, position: Position) -> ErrorCode:
+    if refusal := topic_refusal(call, Operation.READ, position.place[0]):
+        return refusal
     if unknown := _check_place(call, position.place):
         return unknown
     if len((position.metadata or "").encode()) > call.broker.config.offset_metadata_max_bytes:

@@ -12,11 +12,13 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from barbicel.codecs.kafka.acls import Operation
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import Message, OffsetDeleteResponse
 from barbicel.gateway.broker.consumption import Outcomes, Place
 from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.group_refusals import group_error_code_of, group_refusal
+from barbicel.gateway.kafka.permission import topic_refusal
 
 __all__ = ["API"]
 
@@ -26,7 +28,9 @@ PartitionRow = TopicRow.OffsetDeleteResponsePartition
 
 def respond(call: Call, request: Message) -> Reply:
     offsets = call.broker.offsets
-    if refusal := group_refusal(call, request.group_id) or _check_group(call, request.group_id):
+    if refusal := group_refusal(call, request.group_id, Operation.DELETE) or _check_group(
+        call, request.group_id
+    ):
         return OffsetDeleteResponse(error_code=refusal, throttle_time_ms=0, topics=[])
     errors = {
         (topic.name, partition.partition_index): _check(
@@ -48,6 +52,8 @@ def _check_group(call: Call, group_id: str) -> ErrorCode:
 
 
 def _check(call: Call, group_id: str, name: str, number: int) -> ErrorCode:
+    if refusal := topic_refusal(call, Operation.READ, name):
+        return refusal
     if call.broker.topics.partition(name, number) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if call.broker.coordinator.is_subscribed(group_id, name):

@@ -8,6 +8,7 @@
   the newer consumer protocol and are not checked, as Kafka does not for classic groups.
 - Of a Kestrel queue's group it is told up to where everything was taken, though nobody ever commits that.
 - What is asked twice, a partition or a group with the same partitions, is answered once.
+- Needs DESCRIBE on the group and on each topic; of all topics those without are left out.
 - A position that cannot be read is its partition's error: a consumer that was told -1 would begin anew.
 """
 
@@ -22,12 +23,14 @@ from uuid import UUID
 
 from twisted.internet.defer import Deferred
 
+from barbicel.codecs.kafka.acls import Operation, Resource
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import Message, OffsetFetchResponse
 from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.consumption import Committed, Place
 from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.group_refusals import group_error_code_of
+from barbicel.gateway.kafka.permission import group_access_refusal, may
 from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
@@ -38,6 +41,7 @@ OldPartitionRow = OldTopicRow.OffsetFetchResponsePartition
 GroupRow = OffsetFetchResponse.OffsetFetchResponseGroup
 TopicRow = GroupRow.OffsetFetchResponseTopics
 PartitionRow = TopicRow.OffsetFetchResponsePartitions
+GROUP_ERRORS_SINCE = 2
 MANY_GROUPS_SINCE = 8
 IDS_SINCE = 10
 NOTHING = Committed(-1, -1, "")
@@ -51,6 +55,8 @@ class Wanted(NamedTuple):
     name: str | None
     id: UUID | None
     partitions: tuple[int, ...]
+    # The client may not know of it.
+    is_denied: bool = False
 
 
 class Question(NamedTuple):
@@ -64,6 +70,7 @@ class Found(NamedTuple):
     group_id: str
     topics: Sequence[Wanted]
     positions: Positions
+    error: ErrorCode = ErrorCode.NONE
 
 
 def respond(call: Call, request: Message) -> Reply:
@@ -79,7 +86,12 @@ def _question(call: Call, group: Any) -> Question:
     for topic in group.topics:
         partitions = wanted.setdefault(_name_and_id(call, topic), {})
         partitions.update(dict.fromkeys(topic.partition_indexes))
-    return Question(group.group_id, tuple(Wanted(*key, tuple(numbers)) for key, numbers in wanted.items()))
+    topics = (Wanted(*key, tuple(numbers), _is_denied(call, key[0])) for key, numbers in wanted.items())
+    return Question(group.group_id, tuple(topics))
+
+
+def _is_denied(call: Call, name: str | None) -> bool:
+    return name is not None and not may(call, Operation.DESCRIBE, Resource.TOPIC, name)
 
 
 def _name_and_id(call: Call, topic: Any) -> tuple[str | None, UUID | None]:
@@ -89,8 +101,12 @@ def _name_and_id(call: Call, topic: Any) -> tuple[str | None, UUID | None]:
     return (None if known is None else known.name), topic.topic_id
 
 
-def _find(call: Call, question: Question) -> Deferred[Found]:
+def _find(call: Call, question: Question) -> Found | Deferred[Found]:
     topics = question.topics
+    if refusal := group_access_refusal(call, Operation.DESCRIBE, question.group_id):
+        # The first version has no place for an error but its partitions.
+        asked = topics if topics is not None and call.version < GROUP_ERRORS_SINCE else ()
+        return Found(question.group_id, asked, {}, refusal)
     places = None if topics is None else [place for topic in topics for place in _places(topic)]
     found: Deferred[Any] = call.broker.offsets.fetch(question.group_id, places)
     return found.addCallback(
@@ -101,14 +117,16 @@ def _find(call: Call, question: Question) -> Deferred[Found]:
 
 
 def _places(topic: Wanted) -> list[Place]:
-    return [] if topic.name is None else [(topic.name, number) for number in topic.partitions]
+    if topic.name is None or topic.is_denied:
+        return []
+    return [(topic.name, number) for number in topic.partitions]
 
 
 def _found(call: Call, found: list[Found]) -> Reply:
     """A group's positions may be as many as there are partitions, so their rows are gathered anew."""
     partition_row = OldPartitionRow if call.version < MANY_GROUPS_SINCE else PartitionRow
     rows = (
-        partition_row(partition_index=number, **_position(topic, number, group.positions))
+        partition_row(partition_index=number, **_position(group, topic, number))
         for group in found
         for topic in group.topics
         for number in topic.partitions
@@ -127,9 +145,9 @@ def _answer(call: Call, found: list[Found], rows: list[Any]) -> Message:
         for group in found
     ]
     if call.version < MANY_GROUPS_SINCE:
-        return OffsetFetchResponse(throttle_time_ms=0, topics=topics[0], error_code=ErrorCode.NONE, groups=[])
+        return OffsetFetchResponse(throttle_time_ms=0, topics=topics[0], error_code=found[0].error, groups=[])
     groups = [
-        GroupRow(group_id=group.group_id, topics=rows, error_code=ErrorCode.NONE)
+        GroupRow(group_id=group.group_id, topics=rows, error_code=group.error)
         for group, rows in zip(found, topics, strict=True)
     ]
     return OffsetFetchResponse(throttle_time_ms=0, topics=[], groups=groups)
@@ -139,7 +157,11 @@ def _all_of(call: Call, found: Positions) -> Sequence[Wanted]:
     numbers: dict[str, list[int]] = defaultdict(list)
     for name, number in found:
         numbers[name].append(number)
-    topics = [(name, call.broker.topics.by_name(name)) for name in numbers]
+    topics = [
+        (name, call.broker.topics.by_name(name))
+        for name in numbers
+        if may(call, Operation.DESCRIBE, Resource.TOPIC, name, is_quiet=True)
+    ]
     return [
         Wanted(name, None if known is None else known.topic.id, tuple(numbers[name]))
         for name, known in topics
@@ -159,12 +181,16 @@ def _topic_name(call: Call, topic: Wanted) -> dict[str, Any]:
     )
 
 
-def _position(topic: Wanted, number: int, found: Positions) -> dict[str, Any]:
-    error, position = ErrorCode.NONE, NOTHING
-    if topic.name is None:
+def _position(group: Found, topic: Wanted, number: int) -> dict[str, Any]:
+    error, position = group.error, NOTHING
+    if error:
+        pass
+    elif topic.is_denied:
+        error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    elif topic.name is None:
         error = ErrorCode.UNKNOWN_TOPIC_ID
     else:
-        known = found.get((topic.name, number), NOTHING)
+        known = group.positions.get((topic.name, number), NOTHING)
         if isinstance(known, BarbicelError):
             error = group_error_code_of(known)
         else:

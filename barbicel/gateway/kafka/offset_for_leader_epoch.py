@@ -9,10 +9,12 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from barbicel.codecs.kafka.acls import Operation
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import Message, OffsetForLeaderEpochResponse
 from barbicel.gateway.broker.partition import LEADER_EPOCH
 from barbicel.gateway.kafka.api import Api, Call, Reply
+from barbicel.gateway.kafka.permission import topic_refusal
 from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
@@ -40,8 +42,10 @@ def _answer(topics: list[Any], rows: list[Any]) -> Message:
 
 def _row(call: Call, name: str, asked: Any) -> Any:
     partition = call.broker.topics.partition(name, asked.partition)
-    error, epoch, end_offset = ErrorCode.NONE, NOTHING, NOTHING
-    if partition is None:
+    error, epoch, end_offset = topic_refusal(call, Operation.DESCRIBE, name), NOTHING, NOTHING
+    if error:
+        pass
+    elif partition is None:
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     elif partition.is_offline:
         error = ErrorCode.KAFKA_STORAGE_ERROR

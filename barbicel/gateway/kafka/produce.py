@@ -6,6 +6,7 @@
   client look for what has changed. The request counts as under way until it is stored, like any other.
 - zstd needs version 7 (KIP-110).
 - Version 13 names topics by their id.
+- Needs WRITE on the topic.
 - Transactional batches are refused: there are no transactions yet.
 """
 
@@ -17,6 +18,7 @@ from functools import partial
 
 from twisted.internet.defer import Deferred
 
+from barbicel.codecs.kafka.acls import Operation, Resource
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.produce import (
     ProducePartitionResult,
@@ -33,6 +35,7 @@ from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.partition import Partition, Produced
 from barbicel.gateway.broker.topics import OpenTopic
 from barbicel.gateway.kafka.api import Api, Call, Reply
+from barbicel.gateway.kafka.permission import may
 
 __all__ = ["API"]
 
@@ -115,11 +118,14 @@ def respond(call: Call, request: ProduceRequest) -> Reply:
     refusal = _refusal(request)
     for number, topic in enumerate(request.topics):
         known = call.broker.topics.find(topic.name, topic.topic_id)
+        is_denied = call.session is not None and _is_denied(call, topic, known)
         for place, (index, records) in enumerate(topic.partitions):
             partition = _partition(known, index)
             settle = partial(collector.settle, number, place, index, partition)
             if refusal is not None:
                 settle(refusal)
+            elif is_denied:
+                settle(Produced(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             elif partition is None:
                 settle(_unknown(topic, known))
             else:
@@ -134,6 +140,12 @@ def _refusal(request: ProduceRequest) -> Produced | None:
     if request.transactional_id is not None:
         return Produced(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, message="there are no transactions")
     return None
+
+
+def _is_denied(call: Call, topic: ProduceTopic, known: OpenTopic | None) -> bool:
+    """Whether there is such a topic is told to those alone who may write to it."""
+    name = topic.name if known is None else known.name
+    return name is not None and not may(call, Operation.WRITE, Resource.TOPIC, name)
 
 
 def _partition(topic: OpenTopic | None, index: int) -> Partition | None:
@@ -158,6 +170,7 @@ def _produce(call: Call, partition: Partition, records: memoryview | None, settl
         if batch.header.is_transactional:
             raise BadBatch(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "there are no transactions")
     except BadBatch as error:
+        partition.damage_found.produced += error.error_code == ErrorCode.CORRUPT_MESSAGE
         settle(Produced(error.error_code, message=error.message))
         return
     partition.produce(batch, call.broker.append, settle)
@@ -167,4 +180,10 @@ def encode(results: Sequence[ProduceTopicResult], version: int) -> Sequence[Byte
     return (encode_produce_response(version, results),)
 
 
-API = Api(0, "Produce", 0, 13, respond, decode_produce_request, encode)
+def encode_throttled(
+    results: Sequence[ProduceTopicResult], version: int, throttle_ms: int
+) -> Sequence[Bytes]:
+    return (encode_produce_response(version, results, throttle_ms),)
+
+
+API = Api(0, "Produce", 0, 13, respond, decode_produce_request, encode, encode_throttled=encode_throttled)

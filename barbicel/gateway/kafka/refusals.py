@@ -11,12 +11,16 @@ from barbicel.codecs.kafka.record_batch import BadBatch
 from barbicel.errors import (
     CorruptGroup,
     CorruptLog,
+    CorruptManifest,
+    CorruptObject,
     DiskError,
     LogClosed,
     LogStopped,
+    ObjectMissing,
     OffsetOutOfRange,
     OffsetsLost,
     RecordTooLarge,
+    StoreError,
 )
 from barbicel.gateway.broker.topic_errors import (
     CatalogueStopped,
@@ -56,6 +60,11 @@ _CODES: Mapping[type[BaseException], ErrorCode] = {
     # Clients tell their user of it. KAFKA_STORAGE_ERROR they would try again, for ever and in silence.
     CorruptLog: ErrorCode.CORRUPT_MESSAGE,
     OffsetsLost: ErrorCode.CORRUPT_MESSAGE,
+    CorruptObject: ErrorCode.CORRUPT_MESSAGE,
+    ObjectMissing: ErrorCode.CORRUPT_MESSAGE,
+    # The store may be back soon.
+    StoreError: ErrorCode.KAFKA_STORAGE_ERROR,
+    CorruptManifest: ErrorCode.KAFKA_STORAGE_ERROR,
     DiskError: ErrorCode.KAFKA_STORAGE_ERROR,
     LogStopped: ErrorCode.KAFKA_STORAGE_ERROR,
     LogClosed: ErrorCode.NOT_LEADER_OR_FOLLOWER,

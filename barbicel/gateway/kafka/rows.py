@@ -105,12 +105,13 @@ class OneByOne:
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        self._waiting: deque[tuple[Callable[[], Any], Deferred[Any]]] = deque()
+        self._waiting: deque[tuple[Callable[[], Any], bool, Deferred[Any]]] = deque()
         self._is_busy = False
 
-    def run(self, function: Callable[[], T]) -> Deferred[T]:
+    def run(self, function: Callable[[], T], *, is_remote: bool = False) -> Deferred[T]:
+        """`is_remote`: it may wait for the network, where nobody waits who does not."""
         answer: Deferred[T] = Deferred()
-        self._waiting.append((function, answer))
+        self._waiting.append((function, is_remote, answer))
         self._go_on()
         return answer
 
@@ -121,9 +122,10 @@ class OneByOne:
     def _go_on(self) -> None:
         if self._is_busy or not self._waiting:
             return
-        function, answer = self._waiting.popleft()
+        function, is_remote, answer = self._waiting.popleft()
         self._is_busy = True
-        self._call.broker.work_long(function).addBoth(self._done, answer)
+        broker = self._call.broker
+        (broker.read_remote if is_remote else broker.work_long)(function).addBoth(self._done, answer)
 
     def _done(self, result: Any, answer: Deferred[Any]) -> None:
         self._is_busy = False

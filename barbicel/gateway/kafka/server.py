@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from twisted.internet.address import IPv4Address, IPv6Address
@@ -12,16 +14,19 @@ from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import ServerFactory
 from twisted.internet.task import LoopingCall
 
+from barbicel.clock import steady_clock_ms
 from barbicel.config.settings import Config
 from barbicel.gateway.draining import Draining
 from barbicel.gateway.kafka.answer_budget import AnswerBudget
 from barbicel.gateway.kafka.api import Address
 from barbicel.gateway.kafka.connection import KafkaConnection
 from barbicel.gateway.kafka.turns import Turns
-from barbicel.gateway.twisted_types import Reactor
+from barbicel.gateway.log_pace import LogPace
+from barbicel.gateway.twisted_types import Reactor, Timer
 
 if TYPE_CHECKING:
     from barbicel.gateway.broker.broker import Broker
+    from barbicel.gateway.kafka.session import Session
 
 __all__ = ["KafkaServer"]
 
@@ -59,6 +64,7 @@ class KafkaServer(ServerFactory):
         self._crowded: dict[KafkaConnection, None] = {}
         self._favoured: KafkaConnection | None = None
         self._queued_bytes = 0
+        self._pace = LogPace(steady_clock_ms)
         self.turns = Turns(reactor)
         self.answers = AnswerBudget(config.queued_max_request_bytes)
         # Those who have answers to read, the one that has read nothing for longest first.
@@ -68,7 +74,8 @@ class KafkaServer(ServerFactory):
         self._sweep.clock = reactor  # type: ignore[assignment]  # of an interface that is no type
 
     def startFactory(self) -> None:
-        self._sweep.start(SWEEP_SECONDS, now=False)
+        if not self._sweep.running:
+            self._sweep.start(SWEEP_SECONDS, now=False)
 
     def stopFactory(self) -> None:
         if self._sweep.running:
@@ -77,20 +84,41 @@ class KafkaServer(ServerFactory):
     def seconds(self) -> float:
         return self._reactor.seconds()
 
+    def call_later(self, seconds: float, function: Callable[[], None]) -> Timer:
+        return self._reactor.callLater(seconds, function)
+
     # --- who is connected ---------------------------------------------------------------------------
 
     def buildProtocol(self, addr: IAddress | None) -> KafkaConnection | None:
         """None refuses the client."""
+        access = self.broker.access
+        if access is None:
+            return self.build(addr, None)
+        # Somebody has set a quota since this server has begun without any access control.
+        from barbicel.gateway.kafka.session import Session
+
+        return self.build(addr, partial(Session, access, self._config.listeners[0]))
+
+    def build(
+        self, addr: IAddress | None, new_session: Callable[[Address], Session] | None
+    ) -> KafkaConnection | None:
+        """The same on a listener where clients have sessions."""
         assert isinstance(addr, IPv4Address | IPv6Address)
         if len(self._connections) >= self._config.max_connections:
-            _log.warning("refusing %s:%d: max.connections is reached", addr.host, addr.port)
+            self._tell_refusal(addr, "max.connections")
             return None
         if self.broker.descriptors.refuses_client():
             return None
         if self._by_host[addr.host] >= self._config.max_connections_per_ip:
-            _log.warning("refusing %s:%d: max.connections.per.ip is reached", addr.host, addr.port)
+            self._tell_refusal(addr, "max.connections.per.ip")
             return None
-        return KafkaConnection(self, Address(addr.host, addr.port))
+        peer = Address(addr.host, addr.port)
+        return KafkaConnection(self, peer, None if new_session is None else new_session(peer))
+
+    def _tell_refusal(self, addr: IPv4Address | IPv6Address, setting: str) -> None:
+        """Whoever is refused comes back at once."""
+        if self._pace.is_due():
+            _log.warning("refusing %s:%d: %s is reached", addr.host, addr.port, setting)
 
     def connected(self, connection: KafkaConnection) -> None:
         connection.active_at_s = self.seconds()

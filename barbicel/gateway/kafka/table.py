@@ -10,7 +10,9 @@ from collections.abc import Mapping
 
 from barbicel.errors import BarbicelError
 from barbicel.gateway.kafka import (
+    alter_client_quotas,
     alter_configs,
+    alter_user_scram_credentials,
     api_versions,
     create_acls,
     create_partitions,
@@ -20,12 +22,14 @@ from barbicel.gateway.kafka import (
     delete_records,
     delete_topics,
     describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
+    describe_user_scram_credentials,
     fetch,
     find_coordinator,
     heartbeat,
@@ -41,6 +45,8 @@ from barbicel.gateway.kafka import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    sasl_authenticate,
+    sasl_handshake,
     sync_group,
 )
 from barbicel.gateway.kafka.api import Api
@@ -82,6 +88,12 @@ TABLE: Mapping[int, Api] = {
         describe_acls,
         create_acls,
         delete_acls,
+        sasl_handshake,
+        sasl_authenticate,
+        describe_user_scram_credentials,
+        alter_user_scram_credentials,
+        describe_client_quotas,
+        alter_client_quotas,
     )
 }
 api_versions.served.update(TABLE)

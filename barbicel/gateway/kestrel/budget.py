@@ -1,14 +1,16 @@
-"""Memory for what clients have sent and is not done with yet, of all of Kestrel's connections together.
+"""Memory for what clients have sent and is not done with yet, and for answers that they do not read, of all
+of Kestrel's connections together.
 
-When it is used up nobody is read from until there is room, but for those who hold little, and for one whose
-request has begun: or else the beginnings of requests could use it up, none of them whole.
+When the first is used up nobody is read from until there is room, but for those who hold little, and for one
+whose request has begun: or else the beginnings of requests could use it up, none of them whole. When the
+second is used up, whoever has read nothing for longest is sent away.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["Reading", "ReadingBudget"]
+__all__ = ["Reading", "ReadingBudget", "Unread", "UnreadBudget"]
 
 
 # Who holds less is read from in any case, and so is every small request.
@@ -70,3 +72,33 @@ class ReadingBudget:
         if self._favoured is not None:
             del self._crowded[self._favoured]
             self._favoured.go_on()
+
+
+class Unread(Protocol):
+    """A connection, as far as its client's reading goes."""
+
+    @property
+    def unread_bytes(self) -> int:
+        """Of answers, as far as the kernel does not have them."""
+
+    def close(self, reason: str) -> None: ...
+
+
+class UnreadBudget:
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self.held_bytes = 0
+        # Those who have answers to read, the one that has read nothing for longest first.
+        self._unread: dict[Unread, None] = {}
+
+    def change(self, connection: Unread, by_bytes: int) -> None:
+        """It has so much more to read than before, or less."""
+        self.held_bytes += by_bytes
+        if by_bytes < 0:
+            self._unread.pop(connection, None)
+        if connection.unread_bytes:
+            self._unread.setdefault(connection)
+        while self.held_bytes > self._max_bytes and self._unread:
+            slowest = next(iter(self._unread))
+            del self._unread[slowest]
+            slowest.close("its answers are not read, and there is no room for more")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.interfaces import IHalfCloseableProtocol, IPushProducer
@@ -21,12 +22,13 @@ from zope.interface import implementer  # type: ignore[import-untyped]  # it has
 
 from barbicel.errors import BarbicelError
 from barbicel.gateway.kestrel.dialect import Address, Dialect
-from barbicel.gateway.kestrel.serving import Kind, Serving
+from barbicel.gateway.kestrel.serving import Kind, Plan, Serving
 from barbicel.gateway.kestrel.session import Session
-from barbicel.gateway.twisted_types import Transport
+from barbicel.gateway.twisted_types import Timer, Transport
 from barbicel.kestrel_compat.names import BadQueueName
 
 if TYPE_CHECKING:
+    from barbicel.gateway.kestrel.login import LoginGate
     from barbicel.gateway.kestrel.server import KestrelServer
 
 __all__ = ["Connection"]
@@ -56,8 +58,13 @@ class Connection(Protocol):
         self.shared = server.shared
         self.session = Session()
         self.peer = peer
+        self._dialect = dialect
         self._reader = dialect.new_reader(server.shared)
         self._plan_of = dialect.plan_of
+        # Where clients have to say who they are, see login.py.
+        self.gate: LoginGate | None = None
+        self.is_stranger = False
+        self._login_deadline: Timer | None = None
         # Those under way, all of one kind; and the request that waits for them.
         self._slots: deque[Serving] = deque()
         self._kind = Kind.ALONE
@@ -68,6 +75,8 @@ class Connection(Protocol):
         self._out_bytes = 0
         self._largest_answer_bytes = LIKELY_ANSWER_BYTES
         self._bytes_under_way = self._held_bytes = 0
+        # Of answers that the kernel has not taken, and of those that were given to it last.
+        self._unread_bytes = self._sent_bytes = 0
         self._is_serving = False
         self._is_due = False
         # There are requests that may not be served yet.
@@ -90,6 +99,10 @@ class Connection(Protocol):
     @property
     def held_bytes(self) -> int:
         return self._reader.held_bytes
+
+    @property
+    def unread_bytes(self) -> int:
+        return self._unread_bytes
 
     @property
     def is_busy(self) -> bool:
@@ -118,6 +131,24 @@ class Connection(Protocol):
         self.transport.SEND_LIMIT = SEND_BYTES
         self.transport.registerProducer(self, True)
         self._server.connected(self)
+        if self.gate is not None:
+            self._login_deadline = self.gate.watch(self)
+
+    def begin_as_stranger(self, plan_of: Callable[[Any], Plan], max_item_bytes: int, gate: LoginGate) -> None:
+        """Requests are served as `plan_of` says, until it is let in."""
+        self._plan_of, self.gate, self.is_stranger = plan_of, gate, True
+        self._reader = self._dialect.new_reader(
+            self.shared, lambda limit: min(limit, max_item_bytes) if self.is_stranger else limit
+        )
+
+    def let_in(self) -> None:
+        self._plan_of, self.is_stranger = self._dialect.plan_of, False
+        self._end_login_deadline()
+
+    def _end_login_deadline(self) -> None:
+        if self._login_deadline is not None and self._login_deadline.active():
+            self._login_deadline.cancel()
+        self._login_deadline = None
 
     def dataReceived(self, data: bytes) -> None:
         if self._is_ending:
@@ -142,6 +173,7 @@ class Connection(Protocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._is_ending = self._is_over = True
+        self._end_login_deadline()
         slots, self._slots = self._slots, deque()
         # Before its open reads go back, or they would go to one of its own waiters.
         for serving in slots:
@@ -151,11 +183,13 @@ class Connection(Protocol):
         self._server.disconnected(self)
         self._server.budget.change(-self._held_bytes)
         self._held_bytes = 0
+        self._hold_unread(0)
 
     def close(self, reason: str) -> None:
         """Without a word; the log says why."""
-        _log.warning("closing the connection of %s:%d: %s", *self.peer, reason)
+        self._server.notes.tell_end(self.peer, reason)
         self._is_ending = self._is_over = True
+        self._hold_unread(0)
         self.transport.abortConnection()
 
     def drain(self) -> None:
@@ -315,11 +349,25 @@ class Connection(Protocol):
             self._out_bytes = 0
             self.shared.counters.bytes_written += len(data)
             if data:
-                self.transport.write(data)
+                self._write(data)
         if self._is_ending and not self._slots:
             self._is_over = True
             self.transport.unregisterProducer()
             self.transport.loseConnection()
+
+    def _write(self, data: bytes) -> None:
+        """What the kernel does not take at once is unread, and counts."""
+        if self.is_unread:
+            self._hold_unread(self._unread_bytes + len(data))
+        self._sent_bytes = len(data)
+        self.transport.bufferSize = 0
+        self.transport.write(data)
+        self.transport.bufferSize = READ_BYTES
+
+    def _hold_unread(self, size: int) -> None:
+        grown_bytes, self._unread_bytes = size - self._unread_bytes, size
+        if grown_bytes:
+            self._server.unread.change(self, grown_bytes)
 
     # --- back-pressure ------------------------------------------------------------------------------
 
@@ -352,6 +400,8 @@ class Connection(Protocol):
 
     def pauseProducing(self) -> None:
         """The client does not read its answers."""
+        if not self.is_unread and not self._is_over:
+            self._hold_unread(self._unread_bytes + self._sent_bytes)
         self.is_unread = True
         if not self._is_over:
             self._read_or_pause()
@@ -359,6 +409,7 @@ class Connection(Protocol):
     def resumeProducing(self) -> None:
         """It has read them all."""
         self.is_unread = False
+        self._hold_unread(0)
         self.active_at_s = self.shared.seconds()
         self.go_on()
 

@@ -37,9 +37,14 @@ class Reader(Protocol):
     def next_request(self) -> Any: ...
 
 
+class NewReader(Protocol):
+    def __call__(self, shared: Shared, narrowed: Callable[[int], int] | None = None) -> Reader:
+        """`narrowed` makes the limit of an item smaller, for as long as it likes."""
+
+
 class Dialect(NamedTuple):
     name: str
-    new_reader: Callable[[Shared], Reader]
+    new_reader: NewReader
     plan_of: Callable[[Any], Plan]
     # What a client is told for which there is no room.
     too_many: bytes
@@ -52,13 +57,19 @@ def _max_item_bytes(shared: Shared, queue: str) -> int:
     return limit if of_queue is None else min(limit, of_queue)
 
 
-def _new_memcache_reader(shared: Shared) -> Reader:
-    limit_of = partial(_max_item_bytes, shared)
+def _limit_of(shared: Shared, narrowed: Callable[[int], int] | None) -> Callable[[str], int]:
+    if narrowed is None:
+        return partial(_max_item_bytes, shared)
+    return lambda queue: narrowed(_max_item_bytes(shared, queue))
+
+
+def _new_memcache_reader(shared: Shared, narrowed: Callable[[int], int] | None = None) -> Reader:
+    limit_of = _limit_of(shared, narrowed)
     return memcache_reader.RequestReader(shared.config.kestrel_max_line_bytes, limit_of)
 
 
-def _new_text_reader(shared: Shared) -> Reader:
-    limit_of = partial(_max_item_bytes, shared)
+def _new_text_reader(shared: Shared, narrowed: Callable[[int], int] | None = None) -> Reader:
+    limit_of = _limit_of(shared, narrowed)
     return text_reader.RequestReader(shared.config.kestrel_max_line_bytes, limit_of)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
@@ -11,10 +12,11 @@ from twisted.python.failure import Failure
 from barbicel.config.reloading import take_reload
 from barbicel.config.settings import Config
 from barbicel.errors import BarbicelError
+from barbicel.gateway.access.opening import opened_access
 from barbicel.gateway.broker.broker import Broker
-from barbicel.gateway.kestrel.dialect import MEMCACHE, TEXT
+from barbicel.gateway.kestrel.dialect import MEMCACHE, TEXT, Dialect
 from barbicel.gateway.kestrel.queues import Queues
-from barbicel.gateway.kestrel.server import KestrelServer, Listening
+from barbicel.gateway.kestrel.server import KestrelServer
 from barbicel.gateway.kestrel.shared import Controls, Done, Shared
 from barbicel.gateway.kestrel.status import ServerStatus
 from barbicel.gateway.kestrel.upkeep import Upkeep
@@ -48,12 +50,26 @@ class KestrelFrontEnd:
             started_s=reactor.seconds(),
         )
         self._server = KestrelServer(shared, reactor, broker.descriptors)
+        if config.kestrel_auth_enable:
+            from barbicel.gateway.kestrel.login import LoginGate
 
-    def listenings(self) -> Iterator[tuple[str, int, Listening]]:
+            self._server.gate = LoginGate(broker, opened_access(broker))
+
+    @property
+    def queues(self) -> Queues:
+        return self._queues
+
+    def listenings(self) -> Iterator[tuple[str, int, Any]]:
         """What to listen for: (the protocol, its port, the factory)."""
-        yield "Kestrel", self._config.kestrel_port, self._server.listening(MEMCACHE)
+        yield "Kestrel", self._config.kestrel_port, self._factory(MEMCACHE)
         if self._config.kestrel_text_enable:
-            yield "Kestrel-text", self._config.kestrel_text_port, self._server.listening(TEXT)
+            yield "Kestrel-text", self._config.kestrel_text_port, self._factory(TEXT)
+
+    def _factory(self, dialect: Dialect) -> Any:
+        listening = self._server.listening(dialect, has_tls=self._config.kestrel_ssl_enable)
+        if not self._config.kestrel_ssl_enable:
+            return listening
+        return opened_access(self._broker).with_tls(listening, self._broker.notes)
 
     def start(self) -> None:
         self._queues.open_all()

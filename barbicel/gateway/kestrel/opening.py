@@ -6,6 +6,7 @@ deleted is made anew only when it is gone. Everything that waits for the disk is
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from barbicel.kestrel_compat.names import (
     MAIN_GROUP,
     QueueName,
     child_of,
+    guard_group,
     is_reserved_group,
     topic_of,
 )
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from barbicel.gateway.kestrel.queues import Queues
 
 __all__ = ["NotAQueue", "Opening"]
+
+_log = logging.getLogger(__name__)
 
 # A queue has one partition.
 PARTITION = 0
@@ -162,6 +166,7 @@ class Opening:
         if queue.is_dropped:
             return None
         self._queues.counters.queue_creates += 1
+        _log.info("queue %s, created; its items are in the topic %s", name.text, queue.topic)
         reader = self._add(queue, key, Line(name.group, frontier, RangeSet(), {}))
         self._queues.show(queue)
         return reader
@@ -185,6 +190,7 @@ class Opening:
         if queue is None or name.group not in queue.readers:
             return
         self._queues.counters.queue_deletes += 1
+        _log.info("queue %s, deleted", name.text)
         if name.group == MAIN_GROUP and not queue.is_queue_topic:
             # The topic is Kafka's. Whoever asks for the queue again must not get everything from its start.
             queue.readers[name.group].flush()
@@ -194,6 +200,8 @@ class Opening:
         yield self._groups.end(GroupKey(queue.topic, PARTITION, name.group))
         if self._broker.topics.by_name(queue.topic) is not queue.opened:
             return  # somebody else has deleted it
-        if queue.is_queue_topic and not self._groups.of((queue.topic, PARTITION)):
+        # An import that was cut short would hold the log of a queue that nobody has any more.
+        left = set(self._groups.of((queue.topic, PARTITION))) - {guard_group(queue.topic)}
+        if queue.is_queue_topic and not left:
             queue.drop()
             yield self._broker.topics.delete(queue.topic)

@@ -140,7 +140,9 @@ class Queue:
         self.queues.put(name, item.data, item.flags, None, done, is_limited=False)
 
     def read_cold(self, function: Callable[[], T]) -> Deferred[T]:
-        return self.queues.broker.read_cold(function)
+        broker, stored = self.queues.broker, self.partition.stored
+        # Of a queue that is partly in an object store any read may wait for the network.
+        return (broker.read_cold if stored.tiered is None else broker.read_remote)(function)
 
     # --- putting ------------------------------------------------------------------------------------
 

@@ -60,6 +60,8 @@ class Queues:
         self._opening = Opening(self)
         self._by_master: dict[str, Queue] = {}
         self._readers: dict[str, LineReader] = {}
+        # How many of those that a start has found are not open yet.
+        self.unopened = 0
         # (items, bytes) that were put by each alias.
         self._put_by_alias: dict[str, tuple[int, int]] = {}
 
@@ -99,14 +101,22 @@ class Queues:
 
     def open_all(self) -> None:
         """After a start: find everybody's items, one queue after the other, while clients are served."""
-        self._open_next(iter(sorted({parse_queue_name(name).master for name in self.names()})))
+        masters = sorted({parse_queue_name(name).master for name in self.names()})
+        self.unopened = len(masters)
+        self._open_next(iter(masters))
 
     def _open_next(self, masters: Iterator[str]) -> None:
         master = next(masters, None)
         if master is not None:
             self._opening.open(QueueName(master), create=False).addBoth(
-                lambda _: self.reactor.callLater(0, partial(self._open_next, masters))
+                partial(self._opened_one, master, masters)
             )
+
+    def _opened_one(self, master: str, masters: Iterator[str], outcome: object) -> None:
+        self.unopened -= 1
+        if isinstance(outcome, Failure):
+            _log.error("queue %s could not be opened: %s", master, outcome.value)
+        self.reactor.callLater(0, partial(self._open_next, masters))
 
     # --- putting ------------------------------------------------------------------------------------
 

@@ -23,4 +23,5 @@ def moment_of(shared: Shared, queues: Sequence[tuple[str, QueueStats | AliasStat
         curr_items=sum(stats.items for stats in own.values()),
         bytes=sum(stats.bytes for stats in own.values()),
         reserved_memory_ratio=logs * config.tail_partition_bytes / max(1, config.tail_bytes),
+        cluster_id=shared.queues.broker.cluster_id,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.defer import Deferred
@@ -11,13 +12,19 @@ from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import Protocol, ServerFactory
 from twisted.internet.task import LoopingCall
 
+from barbicel.clock import steady_clock_ms
+from barbicel.gateway.broker.client_notes import ClientNotes
 from barbicel.gateway.descriptors import Descriptors
 from barbicel.gateway.draining import Draining
-from barbicel.gateway.kestrel.budget import LITTLE_BYTES, ReadingBudget
+from barbicel.gateway.kestrel.budget import LITTLE_BYTES, ReadingBudget, UnreadBudget
 from barbicel.gateway.kestrel.connection import Connection
 from barbicel.gateway.kestrel.dialect import Address, Dialect
 from barbicel.gateway.kestrel.shared import Shared
+from barbicel.gateway.log_pace import LogPace
 from barbicel.gateway.twisted_types import Reactor, Transport
+
+if TYPE_CHECKING:
+    from barbicel.gateway.kestrel.login import LoginGate
 
 __all__ = ["KestrelServer", "Listening"]
 
@@ -39,7 +46,12 @@ class KestrelServer:
         self.shared = shared
         self.descriptors = descriptors or Descriptors()
         self.budget = ReadingBudget(shared.config.queued_max_request_bytes)
+        self.notes = ClientNotes(shared.clock)
+        self._pace = LogPace(steady_clock_ms)
+        self.unread = UnreadBudget(shared.config.queued_max_request_bytes)
         self._reactor = reactor
+        # Where clients have to say who they are.
+        self.gate: LoginGate | None = None
         self._connections: set[Connection] = set()
         self._by_host: Counter[str] = Counter()
         # Those that have answers to send when the turn is over.
@@ -49,8 +61,8 @@ class KestrelServer:
         self._sweep = LoopingCall(self._close_idle)
         self._sweep.clock = reactor  # type: ignore[assignment]  # of an interface that is no type
 
-    def listening(self, dialect: Dialect) -> Listening:
-        return Listening(self, dialect)
+    def listening(self, dialect: Dialect, *, has_tls: bool = False) -> Listening:
+        return Listening(self, dialect, has_tls=has_tls)
 
     def start(self) -> None:
         """A port is open."""
@@ -82,6 +94,11 @@ class KestrelServer:
         self.descriptors.clients += 1
         self.shared.counters.curr_connections += 1
         self.shared.counters.total_connections += 1
+
+    def tell_refusal(self, host: str, port: int, setting: str) -> None:
+        """Whoever is refused comes back at once."""
+        if self._pace.is_due():
+            _log.warning("refusing %s:%d: %s is reached", host, port, setting)
 
     def disconnected(self, connection: Connection) -> None:
         self._connections.discard(connection)
@@ -148,9 +165,10 @@ class Listening(ServerFactory):
 
     noisy = False
 
-    def __init__(self, server: KestrelServer, dialect: Dialect) -> None:
+    def __init__(self, server: KestrelServer, dialect: Dialect, *, has_tls: bool = False) -> None:
         self._server = server
         self._dialect = dialect
+        self._has_tls = has_tls
 
     def startFactory(self) -> None:
         self._server.start()
@@ -158,15 +176,23 @@ class Listening(ServerFactory):
     def stopFactory(self) -> None:
         self._server.stop()
 
-    def buildProtocol(self, addr: IAddress | None) -> Protocol:
+    def buildProtocol(self, addr: IAddress | None) -> Protocol | None:
         assert isinstance(addr, IPv4Address | IPv6Address)
         if self._server.descriptors.refuses_client():
-            return _Refused(self._dialect.too_many)
+            return self._refused()
         refusal = self._server.refusal_of(addr.host)
         if refusal is not None:
-            _log.warning("refusing %s:%d: %s is reached", addr.host, addr.port, refusal)
-            return _Refused(self._dialect.too_many)
-        return Connection(self._server, Address(addr.host, addr.port), self._dialect)
+            self._server.tell_refusal(addr.host, addr.port, refusal)
+            return self._refused()
+        connection = Connection(self._server, Address(addr.host, addr.port), self._dialect)
+        if self._server.gate is not None:
+            self._server.gate.guard(connection)
+        return connection
+
+    def _refused(self) -> Protocol | None:
+        """With TLS there is nothing to be told before a handshake, for which the client could take its time:
+        it would have the open file that there is no room for."""
+        return None if self._has_tls else _Refused(self._dialect.too_many)
 
 
 class _Refused(Protocol):

@@ -35,7 +35,7 @@ def read_stretch(partition: Partition, cursor: int, end_offset: int, max_bytes: 
         if start >= end_offset:
             return Stretch(cursor, end_offset, [], {}, [])
         try:
-            batches = partition.read_log(start, end_offset, max_bytes, at_least_one=True)
+            batches = partition.stored.read(start, end_offset, max_bytes, at_least_one=True)
         except OffsetOutOfRange:
             if partition.start_offset > start:
                 continue  # retention came in between

@@ -14,11 +14,11 @@ from twisted.internet.defer import Deferred, inlineCallbacks
 from twisted.internet.task import LoopingCall
 
 from barbicel.errors import BarbicelError, LogClosed
+from barbicel.gateway.broker.stored import Stored
 from barbicel.gateway.kestrel.line_reader import LineReader
 from barbicel.gateway.kestrel.opening import PARTITION
 from barbicel.gateway.kestrel.queue import Queue
 from barbicel.gateway.kestrel.queues import Queues
-from barbicel.keratin import Log
 from barbicel.kestrel_compat.names import MAIN_GROUP
 
 __all__ = ["Upkeep"]
@@ -85,7 +85,9 @@ class Upkeep:
             for reader in queue.readers.values():
                 reader.take_back(now_ms)
                 reader.rest(now_ms, IDLE_MS)
-            if queue.is_queue_topic and queue.partition.log.segments and not queue.is_dropped:
+            stored = queue.partition.stored
+            has_segments = stored.log.segments or stored.tiered is not None
+            if queue.is_queue_topic and has_segments and not queue.is_dropped:
                 try:
                     yield self._trim(queue)
                 except BarbicelError as error:
@@ -101,13 +103,15 @@ class Upkeep:
         if lowest is None:  # nobody has begun to read
             return
         passed = [segment.last_offset + 1 for segment in log.segments if segment.last_offset < lowest]
-        if passed:
-            yield self._queues.broker.read_cold(partial(_drop, log, passed[-1]))
+        # Without one on the disk, those in the object store, where all is below the log's start.
+        boundary = passed[-1] if passed else min(lowest, log.start_offset)
+        if boundary > queue.partition.start_offset:
+            yield self._queues.broker.read_cold(partial(_drop, queue.partition.stored, boundary))
 
 
-def _drop(log: Log, offset: int) -> None:
+def _drop(stored: Stored, offset: int) -> None:
     try:
-        log.truncate_before(offset)
+        stored.drop_before(offset)
     except LogClosed:
         return  # its topic was deleted meanwhile
 

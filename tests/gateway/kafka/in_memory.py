@@ -32,6 +32,7 @@ from barbicel.gateway.kafka.connection import KafkaConnection
 from barbicel.gateway.kafka.server import KafkaServer
 
 __all__ = [
+    "DEADLINE_S",
     "NOW_MS",
     "Client",
     "Gateway",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from uuid import UUID
 import pytest
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
+from barbicel.gateway.broker.partition import DamageFound
+from barbicel.gateway.kafka.fetch import AHEAD_PARTITIONS_MAX
 from barbicel.gateway.kafka.fetch_wanted import Wanted
 from tests.cli.support import flip, run
-from tests.gateway.kafka.in_memory import Client, Gateway, batch, in_memory_gateway
+from tests.gateway.kafka.in_memory import DEADLINE_S, Client, Gateway, batch, in_memory_gateway
 from tests.gateway.kafka.requests import fetch, offsets_of, only, produce, produced, values_of
 
 VERSIONS = range(4, 19)
@@ -324,6 +327,132 @@ def test_an_error_while_it_waits_is_told(gateway: Gateway, monkeypatch: pytest.M
     assert waiting.is_closed
 
 
+# --- reading ahead --------------------------------------------------------------------------------------
+
+
+LARGE = b"x" * 40_000
+LARGE_BYTES = len(batch(LARGE))
+
+
+def take_two(client: Client, offset: int) -> Any:
+    """Two batches at the most; what the server does once it has answered is begun."""
+    row = only(rows(client.ask(fetch(offset, partition_max_bytes=2 * LARGE_BYTES), 11)))
+    client.gateway.reactor.advance(0)
+    return row
+
+
+def test_the_disk_is_read_once_for_each_stretch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with in_memory_gateway(tmp_path / "data", tail_partition_bytes=0) as gateway:
+        partition = gateway.create().partitions[0]
+        client = gateway.connect()
+        put(client, *[LARGE] * 12)
+        asked: list[int] = []
+        read = partition.stored.read
+
+        def noted(offset: int, *arguments: Any, **named: Any) -> list[memoryview]:
+            asked.append(offset)
+            return read(offset, *arguments, **named)
+
+        monkeypatch.setattr(partition.stored, "read", noted)
+        for offset in range(0, 12, 2):
+            assert offsets_of(take_two(client, offset)) == [offset, offset + 1]
+        assert asked == list(range(0, 12, 2))
+        assert partition.fetched_bytes == 12 * LARGE_BYTES
+
+
+def test_what_is_in_memory_already_is_answered_at_once(tmp_path: Path) -> None:
+    with in_memory_gateway(tmp_path / "data", tail_partition_bytes=0) as gateway:
+        partition = gateway.create().partitions[0]
+        client = gateway.connect()
+        put(client, *[LARGE] * 12)
+        for offset in (0, 2):
+            take_two(client, offset)
+            assert not client.has_answer
+        gateway.reactor.until(lambda: not gateway.broker.ahead.is_coming(partition, 4))
+        client.send(fetch(4, partition_max_bytes=2 * LARGE_BYTES), 11)
+        # No thread was asked.
+        assert client.has_answer
+        assert offsets_of(only(rows(client.answer()))) == [4, 5]
+
+
+def test_what_was_read_ahead_and_is_deleted_is_not_handed_out(tmp_path: Path) -> None:
+    with in_memory_gateway(tmp_path / "data", tail_partition_bytes=0) as gateway:
+        partition = gateway.create(**SEGMENTS).partitions[0]
+        client = gateway.connect()
+        for _ in range(9):
+            put(client, LARGE)
+            partition.log.roll()
+        for offset in (0, 2):
+            take_two(client, offset)
+        gateway.reactor.until(lambda: not gateway.broker.ahead.is_coming(partition, 4))
+        assert gateway.broker.ahead.held_bytes
+        partition.log.truncate_before(6)
+        assert take_two(client, 4).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_damage_in_what_is_read_ahead_is_told_to_whoever_comes_to_it(tmp_path: Path) -> None:
+    with in_memory_gateway(tmp_path / "data", tail_partition_bytes=0) as gateway:
+        partition = gateway.create(**SEGMENTS).partitions[0]
+        client = gateway.connect()
+        for _ in range(9):
+            put(client, LARGE)
+            partition.log.roll()
+        (path,) = (tmp_path / "data").glob("topics/*/0/segments/*0004.log")
+        flip(path, 500)
+        for offset in (0, 2):
+            take_two(client, offset)
+        assert take_two(client, 4).error_code == ErrorCode.CORRUPT_MESSAGE
+        assert partition.damage_found == DamageFound(log=1)
+
+
+def test_what_is_on_its_way_is_for_the_next_answer_if_there_is_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with in_memory_gateway(tmp_path / "data", tail_partition_bytes=0) as gateway:
+        first, second = gateway.create(partitions=2).partitions
+        client = gateway.connect()
+        for number in (0, 1):
+            put(client, *[LARGE] * 12, partition=number)
+
+        def ask(*offsets: int) -> list[list[int]]:
+            answer = client.ask(fetch(*offsets, partition_max_bytes=2 * LARGE_BYTES), 11)
+            gateway.reactor.advance(0)
+            return [offsets_of(row) for row in rows(answer)]
+
+        may_end = threading.Event()
+        read = second.stored.read
+
+        def slowly(offset: int, *arguments: Any, **named: Any) -> list[memoryview]:
+            if offset == 4:
+                assert may_end.wait(DEADLINE_S)
+            return read(offset, *arguments, **named)
+
+        monkeypatch.setattr(second.stored, "read", slowly)
+        ahead = gateway.broker.ahead
+        assert ask(0, 0) == [[0, 1], [0, 1]]
+        assert ask(2, 2) == [[2, 3], [2, 3]]
+        gateway.reactor.until(lambda: not ahead.is_coming(first, 4))
+        assert ask(4, 4) == [[4, 5], []]
+        assert ahead.is_coming(second, 4)
+        may_end.set()
+        gateway.reactor.until(lambda: not ahead.is_coming(second, 4))
+        assert ask(6, 4)[1] == [4, 5]
+
+
+def test_many_partitions_are_read_together_and_not_ahead(tmp_path: Path) -> None:
+    with in_memory_gateway(tmp_path / "data", tail_partition_bytes=0) as gateway:
+        count = AHEAD_PARTITIONS_MAX + 1
+        gateway.create(partitions=count)
+        client = gateway.connect()
+        for number in range(count):
+            put(client, *[LARGE] * 4, partition=number)
+        for offset in (0, 1, 2):
+            answer = client.ask(fetch(*[offset] * count, partition_max_bytes=2 * LARGE_BYTES), 11)
+            assert all(offsets_of(row)[0] == offset for row in rows(answer))
+            gateway.reactor.advance(0)
+            assert gateway.broker.ahead.held_bytes == 0
+
+
 # --- segments, retention, damage ------------------------------------------------------------------------
 
 SEGMENTS: dict[str, Any] = {"segment_bytes": str(1 << 20)}
@@ -370,6 +499,10 @@ def test_damage_is_an_error_that_consumers_see_and_what_is_before_and_behind_is_
         for _ in range(2):
             assert only(rows(client.ask(fetch(2), 11))).error_code == ErrorCode.CORRUPT_MESSAGE
         assert "offset 2 cannot be read" in only(caplog.messages)
+        topic = gateway.broker.topics.by_name("t")
+        assert topic is not None
+        # Counted once, however often it is asked for.
+        assert topic.partitions[0].damage_found == DamageFound(log=1)
         assert values_of(only(rows(client.ask(fetch(3), 11)))) == [b"value 3", b"value 4"]
 
 

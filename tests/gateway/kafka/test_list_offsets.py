@@ -118,10 +118,11 @@ def test_a_request_searches_one_partition_at_a_time(
 ) -> None:
     """And not the rest of them once its client is gone."""
     topic = gateway.create("many", partitions=5)
-    may_go_on, begun = threading.Event(), []
+    has_begun, may_go_on, begun = threading.Event(), threading.Event(), []
 
     def scan(number: int, _: int) -> Iterator[Any]:
         begun.append(number)
+        has_begun.set()
         may_go_on.wait(30)
         return iter(())
 
@@ -136,6 +137,7 @@ def test_a_request_searches_one_partition_at_a_time(
     client.send(request, 7)
     other = gateway.broker.work_long(lambda: begun.copy())
     assert gateway.reactor.result(other) in ([], [0])
+    assert has_begun.wait(30)
     client.lose()
     may_go_on.set()
     gateway.reactor.result(gateway.broker.work_long(lambda: None))

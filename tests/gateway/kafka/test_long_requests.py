@@ -95,6 +95,20 @@ def delete_records(names: list[str]) -> Any:
     )
 
 
+def describe_producers(names: list[str]) -> Any:
+    kind = messages.DescribeProducersRequest.TopicRequest
+    return messages.DescribeProducersRequest(
+        topics=[kind(name=name, partition_indexes=[0]) for name in names]
+    )
+
+
+def describe_partitions(names: list[str]) -> Any:
+    kind = messages.DescribeTopicPartitionsRequest.TopicRequest
+    return messages.DescribeTopicPartitionsRequest(
+        topics=[kind(name=name) for name in names], response_partition_limit=2000, cursor=None
+    )
+
+
 # Makes a request that names these, its version, and where the answer has its rows.
 Case = tuple[Callable[[list[str]], Any], int, str]
 DEDUPLICATED: list[Case] = [
@@ -107,6 +121,8 @@ DEDUPLICATED: list[Case] = [
     (describe_configs, 4, "results"),
     (list_ends, 7, "topics"),
     (delete_records, 2, "topics"),
+    (describe_producers, 0, "topics"),
+    (describe_partitions, 0, "topics"),
 ]
 ALL: list[Case] = [*DEDUPLICATED, (epoch_ends, 4, "topics"), (commit, 9, "topics")]
 

@@ -94,13 +94,14 @@ REFUSED = [
 def test_a_bad_batch_is_refused_alone(
     gateway: Gateway, caplog: pytest.LogCaptureFixture, data: bytes | None, code: ErrorCode
 ) -> None:
-    gateway.create(partitions=2)
+    topic = gateway.create(partitions=2)
     client = gateway.connect()
     bad, good = produced(client.ask(produce(data, batch(b"fine")), 9))
     assert (bad.error_code, bad.base_offset) == (code, -1)
     assert (good.error_code, good.base_offset) == (0, 0)
     assert (end_offset(gateway, 0), end_offset(gateway, 1)) == (0, 1)
     assert only(caplog.messages).startswith("10.0.0.1:40000, Produce refused: t-0: ")
+    assert topic.partitions[0].damage_found.produced == (code is ErrorCode.CORRUPT_MESSAGE)
     assert not client.is_closed
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.internet.address import IPv4Address
 
 from barbicel.gateway.draining import DRAIN_SECONDS
 from barbicel.gateway.kestrel.dialect import MEMCACHE, TEXT
@@ -225,3 +226,39 @@ def test_stopping_does_not_wait_for_ever(gateway: Gateway) -> None:
 def test_stopping_without_clients_is_done_at_once(gateway: Gateway) -> None:
     assert gateway.server.drain().called
     assert gateway.shared.status.level.name == "DOWN"
+
+
+# --- answers that are not read --------------------------------------------------------------------------
+
+
+def test_who_has_read_nothing_for_longest_gives_way_when_there_is_no_room(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = {"queued_max_request_bytes": 1_200_000, "socket_request_max_bytes": 1_200_000}
+    with in_memory_gateway(tmp_path / "data", **limits) as gateway:
+        item = b"x" * 300_000
+        writer = gateway.connect(port=1)
+        writer.ask(b"set q 0 0 %d\r\n%b\r\n" % (len(item), item), STORED)
+        readers = [gateway.connect(port=port) for port in range(2, 7)]
+        for reader in readers:
+            reader.transport.is_read = False
+            reader.send(b"get q/peek\r\n")
+            gateway.reactor.until(lambda: reader.transport.sent or reader.is_closed)  # noqa: B023 - at once
+        # Three of them fit.
+        assert [reader.is_closed for reader in readers] == [True, True, False, False, False]
+        assert gateway.server.unread.held_bytes < 1_200_000
+        assert "closing the connection of 10.0.0.1:2: its answers are not read" in caplog.text
+        readers[2].transport.drain()
+        for reader in readers:
+            reader.lose()
+        assert gateway.server.unread.held_bytes == 0
+        assert not gateway.server.unread._unread
+
+
+def test_with_tls_a_client_for_which_there_is_no_room_is_not_even_told(tmp_path: Path) -> None:
+    """It could take its time for the handshake, with an open file that is not there for it."""
+    with in_memory_gateway(tmp_path / "data", kestrel_max_connections=1) as gateway:
+        gateway.connect()
+        address: Any = IPv4Address("TCP", "10.0.0.2", 2)
+        assert gateway.server.listening(MEMCACHE).buildProtocol(address) is not None
+        assert gateway.server.listening(MEMCACHE, has_tls=True).buildProtocol(address) is None
