@@ -6,7 +6,7 @@ import pytest
 
 from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.topic_errors import TooManyPartitions
-from barbicel.gateway.descriptors import LEAST_CLIENTS, OF_A_PARTITION, OF_THE_SERVER, Descriptors
+from barbicel.gateway.descriptors import LEAST_CLIENTS, OF_A_PARTITION, OF_A_TIER, OF_THE_SERVER, Descriptors
 
 
 def in_use(descriptors: Descriptors) -> int:
@@ -73,3 +73,13 @@ def test_refused_clients_are_told_of_now_and_then(caplog: pytest.LogCaptureFixtu
     assert all(descriptors.refuses_client() for _ in range(5))
     assert len(caplog.records) == 2
     assert "ulimit -n" in caplog.text
+
+
+def test_partitions_with_a_tier_have_their_manifests_open_besides() -> None:
+    plain, tiered = Descriptors(1024), Descriptors(1024, is_tiered=True)
+    room = 1024 - OF_THE_SERVER - plain.groups - plain.readers - LEAST_CLIENTS
+    plain.start_with(room // OF_A_PARTITION)
+    most = room // (OF_A_PARTITION + OF_A_TIER)
+    tiered.start_with(most)
+    with pytest.raises(TooManyPartitions):
+        tiered.add_partitions(1)
