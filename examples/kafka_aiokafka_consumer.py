@@ -28,7 +28,9 @@ async def main(bootstrap: str, count: int = 10) -> None:
         while done < count:
             for orders in (await consumer.getmany(timeout_ms=1_000, max_records=count - done)).values():
                 for order in orders:
-                    print(f"{order.key.decode()}: {order.value.decode()}, {dict(order.headers)}")
+                    # Other producers of this topic may send records without a key.
+                    key, value = (order.key or b"").decode(), (order.value or b"").decode()
+                    print(f"{key}: {value}, {dict(order.headers)}")
                     done += 1
             # After the work: what is not done yet is read again if this process dies.
             await consumer.commit()

@@ -24,6 +24,7 @@ MODULES: Mapping[str, Callable[[], ModuleType]] = {
     "consumer": lambda: import_module("kafka.protocol.consumer"),
     "metadata": lambda: import_module("kafka.protocol.metadata"),
     "producer": lambda: import_module("kafka.protocol.producer"),
+    "sasl": lambda: import_module("kafka.protocol.sasl"),
 }
 
 

@@ -21,8 +21,12 @@ from barbicel.codecs.kafka.wire import NO_ROW_LIMIT, MalformedRequest
 
 __all__ = [
     "VERSIONS",
+    "AlterClientQuotasRequest",
+    "AlterClientQuotasResponse",
     "AlterConfigsRequest",
     "AlterConfigsResponse",
+    "AlterUserScramCredentialsRequest",
+    "AlterUserScramCredentialsResponse",
     "ApiVersionsRequest",
     "ApiVersionsResponse",
     "CreateAclsRequest",
@@ -41,6 +45,8 @@ __all__ = [
     "DeleteTopicsResponse",
     "DescribeAclsRequest",
     "DescribeAclsResponse",
+    "DescribeClientQuotasRequest",
+    "DescribeClientQuotasResponse",
     "DescribeClusterRequest",
     "DescribeClusterResponse",
     "DescribeConfigsRequest",
@@ -53,6 +59,8 @@ __all__ = [
     "DescribeProducersResponse",
     "DescribeTopicPartitionsRequest",
     "DescribeTopicPartitionsResponse",
+    "DescribeUserScramCredentialsRequest",
+    "DescribeUserScramCredentialsResponse",
     "FetchRequest",
     "FetchResponse",
     "FindCoordinatorRequest",
@@ -86,6 +94,10 @@ __all__ = [
     "OffsetForLeaderEpochResponse",
     "ProduceRequest",
     "ProduceResponse",
+    "SaslAuthenticateRequest",
+    "SaslAuthenticateResponse",
+    "SaslHandshakeRequest",
+    "SaslHandshakeResponse",
     "SyncGroupRequest",
     "SyncGroupResponse",
     "decode_request",
@@ -153,6 +165,7 @@ SyncGroupRequest, SyncGroupResponse = _api(14, "consumer", "SyncGroup", 0, 5)
 DescribeGroupsRequest, DescribeGroupsResponse = _api(15, "admin", "DescribeGroups", 0, 6)
 ListGroupsRequest, ListGroupsResponse = _api(16, "admin", "ListGroups", 0, 5)
 ApiVersionsRequest, ApiVersionsResponse = _api(18, "metadata", "ApiVersions", 0, 4)
+SaslHandshakeRequest, SaslHandshakeResponse = _api(17, "sasl", "SaslHandshake", 0, 1)
 CreateTopicsRequest, CreateTopicsResponse = _api(19, "admin", "CreateTopics", 2, 7)
 DeleteTopicsRequest, DeleteTopicsResponse = _api(20, "admin", "DeleteTopics", 1, 6)
 DeleteRecordsRequest, DeleteRecordsResponse = _api(21, "admin", "DeleteRecords", 0, 2)
@@ -165,12 +178,21 @@ DeleteAclsRequest, DeleteAclsResponse = _api(31, "admin", "DeleteAcls", 1, 3)
 DescribeConfigsRequest, DescribeConfigsResponse = _api(32, "admin", "DescribeConfigs", 1, 4)
 AlterConfigsRequest, AlterConfigsResponse = _api(33, "admin", "AlterConfigs", 0, 2)
 DescribeLogDirsRequest, DescribeLogDirsResponse = _api(35, "admin", "DescribeLogDirs", 1, 5)
+SaslAuthenticateRequest, SaslAuthenticateResponse = _api(36, "sasl", "SaslAuthenticate", 0, 2)
 CreatePartitionsRequest, CreatePartitionsResponse = _api(37, "admin", "CreatePartitions", 0, 3)
 DeleteGroupsRequest, DeleteGroupsResponse = _api(42, "admin", "DeleteGroups", 0, 2)
 IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse = _api(
     44, "admin", "IncrementalAlterConfigs", 0, 1
 )
 OffsetDeleteRequest, OffsetDeleteResponse = _api(47, "consumer", "OffsetDelete", 0, 0)
+DescribeClientQuotasRequest, DescribeClientQuotasResponse = _api(48, "admin", "DescribeClientQuotas", 0, 1)
+AlterClientQuotasRequest, AlterClientQuotasResponse = _api(49, "admin", "AlterClientQuotas", 0, 1)
+DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse = _api(
+    50, "admin", "DescribeUserScramCredentials", 0, 0
+)
+AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse = _api(
+    51, "admin", "AlterUserScramCredentials", 0, 0
+)
 DescribeClusterRequest, DescribeClusterResponse = _api(60, "admin", "DescribeCluster", 0, 2)
 DescribeProducersRequest, DescribeProducersResponse = _api(61, "admin", "DescribeProducers", 0, 0)
 DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse = _api(

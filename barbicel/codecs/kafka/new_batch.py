@@ -85,12 +85,15 @@ def build_batch(
     )
 
 
-def build_appendable(records: Sequence[NewRecord]) -> bytearray:
-    """One plain batch of all the records that no producer has numbered, to be stamped in place.
+def build_appendable(
+    records: Sequence[NewRecord], producer: tuple[int, int, int] = (-1, -1, -1)
+) -> bytearray:
+    """One plain batch of all the records, to be stamped in place. `producer` is the id, the epoch and the
+    first sequence of whoever has numbered them.
 
     Raises as `build_batch` does.
     """
-    return _build(records, Codec.NONE, 0, -1, (-1, -1, -1))
+    return _build(records, Codec.NONE, 0, -1, producer)
 
 
 def build_control_batch(

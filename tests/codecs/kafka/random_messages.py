@@ -101,6 +101,8 @@ def _simple(name: str, type_name: str, choose: random.Random) -> object:
     match type_name:
         case "uint16":
             return choose.randrange(1 << 16)
+        case "float64":
+            return choose.choice((0.0, -1.5, 1e300, choose.random()))
         case "bool":
             return choose.random() < 0.5
         case "string":

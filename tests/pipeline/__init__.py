@@ -1,0 +1,1 @@
+"""Spark against a real gateway, in one session a worker."""
