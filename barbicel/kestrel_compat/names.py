@@ -29,6 +29,7 @@ __all__ = [
     "QueueName",
     "child_of",
     "group_of",
+    "guard_group",
     "is_reserved_group",
     "parse_queue_name",
     "queue_of",
@@ -71,7 +72,10 @@ class QueueName(NamedTuple):
 def parse_queue_name(name: str) -> QueueName:
     """Raises BadQueueName. What it returns has a topic."""
     if not QUEUE_NAME.fullmatch(name):
-        raise BadQueueName(f"queue name {name[:100]!r}: it is empty, or has one of . / ~ or a space")
+        raise BadQueueName(
+            f"queue name {name[:100]!r}: it is empty, or has one of . / ~, a space, a control"
+            " character or one beyond Latin-1"
+        )
     if not name.strip("+"):
         raise BadQueueName(f"queue name {name[:100]!r} is nothing but '+'")
     master, plus, child = name.partition("+")
@@ -100,6 +104,11 @@ def child_of(group: str) -> str | None:
 def is_reserved_group(group: str) -> bool:
     """Whether the group is a Kestrel queue's position, which nobody else may move."""
     return group == MAIN_GROUP or group.startswith(_CHILD_GROUP)
+
+
+def guard_group(topic: str) -> str:
+    """The group that holds the log of a topic while an import of journals is under way. It reads nothing."""
+    return f"barbicel-import.{topic}"
 
 
 # --- topics ---------------------------------------------------------------------------------------------

@@ -54,6 +54,8 @@ class Moment(NamedTuple):
     bytes: int
     # How much of the memory for newest data the queues would need if each used all that it may.
     reserved_memory_ratio: float
+    # As Kafka's clients are told it.
+    cluster_id: str
 
 
 class QueueStats(NamedTuple):
@@ -113,6 +115,8 @@ def server_rows(counters: Counters, moment: Moment) -> list[Row]:
         ("queue_creates", str(counters.queue_creates)),
         ("queue_deletes", str(counters.queue_deletes)),
         ("queue_expires", str(counters.queue_expires)),
+        # Not Kestrel's, so it is behind all that are: whoever uses both protocols sees that it is one server.
+        ("cluster_id", moment.cluster_id),
     ]
 
 

@@ -34,6 +34,7 @@ SERVER_NAMES = [
     "queue_creates",
     "queue_deletes",
     "queue_expires",
+    "cluster_id",
 ]
 QUEUE_NAMES = [
     "items",
@@ -54,7 +55,7 @@ QUEUE_NAMES = [
     "journal_rotations",
 ]
 
-MOMENT = Moment(1, 2, "3.4", 5, 6, 0.12345)
+MOMENT = Moment(1, 2, "3.4", 5, 6, 0.12345, "here")
 NUMBERS = range(1, len(QUEUE_NAMES) + 1)
 
 
@@ -65,7 +66,7 @@ def test_the_server_in_kestrels_order() -> None:
     values = dict(rows)
     assert [values[name] for name in ("uptime", "time", "version")] == ["1", "2", "3.4"]
     assert [values[name] for name in ("curr_items", "bytes")] == ["5", "6"]
-    assert values["reserved_memory_ratio"] == "0.123"
+    assert (values["reserved_memory_ratio"], values["cluster_id"]) == ("0.123", "here")
     for one in fields(Counters):
         assert values[one.name] == str(getattr(counters, one.name))
 

@@ -7,24 +7,35 @@ Stroma's, as the gateway has them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 
 from barbicel.clock import Clock
 from barbicel.codecs.kafka.new_batch import NewRecord, build_appendable
-from barbicel.codecs.kafka.record_batch import BadBatch, decode_header, stamp
+from barbicel.codecs.kafka.record_batch import BadBatch, BatchHeader, decode_header, stamp
 from barbicel.codecs.kafka.records import decode_records
 from barbicel.codecs.topic_file import Topic
 from barbicel.disk import Disk
-from barbicel.errors import CorruptLog
+from barbicel.errors import BarbicelError, CorruptLog
 from barbicel.gateway.broker.batch_opening import MAX_OPENED_BYTES
 from barbicel.gateway.broker.partition import LEADER_EPOCH
 from barbicel.gateway.broker.producer_file import ProducerFile
+from barbicel.gateway.broker.topic_settings import is_queue
 from barbicel.gateway.migration.marks import StoredItem, stored_item
-from barbicel.gateway.migration.target import Begun, Reading, TargetQueue, TargetRefused, guard_group
+from barbicel.gateway.migration.target import (
+    NOT_NUMBERED,
+    Begun,
+    Numbers,
+    Reading,
+    TargetQueue,
+    TargetRefused,
+    parse_begun,
+    render_begun,
+)
 from barbicel.keratin import Ack as LogAck
 from barbicel.keratin import Appended, Log, Writer
 from barbicel.keratin import NewRecord as LogRecord
-from barbicel.kestrel_compat.names import is_reserved_group
+from barbicel.kestrel_compat.names import MAIN_GROUP, guard_group, is_reserved_group
 from barbicel.stroma import BumpAckedUntil, Commit, Event, GroupKey, GroupState, GroupStore, MarkInflight
 from barbicel.stroma.directory import list_groups_of
 from barbicel.stroma.layout import StoreLayout
@@ -59,6 +70,9 @@ class DirectoryQueue(TargetQueue):
         self._writer = writer
         self._failed: list[Exception] = []
         self._appended = 0
+        # What was stored, with its offset; a gateway that goes on must know the numbers.
+        self._stored: list[tuple[BatchHeader, int]] = []
+        self._clock = clock
         if not log.was_clean:
             self._store.clamp(topic.name, PARTITION, log.end_offset)
         self._producer_file = ProducerFile(disk, log.path)
@@ -66,9 +80,15 @@ class DirectoryQueue(TargetQueue):
 
     def close(self) -> None:
         try:
+            if self._appended:
+                # Also of an import that has failed: what is stored behind its back would have no number.
+                with suppress(BarbicelError):
+                    self._await_answers()
             if self._appended and self._log.is_writable:
                 # Or the next start would read all that was appended, in search of producers.
                 self._log.sync()
+                for header, base_offset in self._stored:
+                    self._producers.learn(header, base_offset, self._clock())
                 self._producers.advance(self._log.end_offset)
                 self._producer_file.write(self._producers.snapshot())
         finally:
@@ -90,10 +110,13 @@ class DirectoryQueue(TargetQueue):
         return frozenset(key.group for key in found if is_reserved_group(key.group))
 
     def begin_lines(self, groups: Sequence[str]) -> None:
-        """Those that there are stay where they are."""
+        """Those that there are stay where they are. Others begin as in the gateway: at the end, but that the
+        first readers of a topic that Kafka made find all of it."""
         fresh = [key for group in groups if not self._store.exists(key := self._key(group))]
         for key in fresh:
-            self._store.record(key, [BumpAckedUntil(self._log.end_offset)])
+            finds_all = key.group == MAIN_GROUP and not is_queue(self.topic.settings)
+            first_offset = self._log.start_offset if finds_all else self._log.end_offset
+            self._store.record(key, [BumpAckedUntil(first_offset)])
         self._store.sync(fresh)
 
     def state(self, group: str) -> GroupState | None:
@@ -102,7 +125,7 @@ class DirectoryQueue(TargetQueue):
 
     def reading(self, group: str) -> Reading | None:
         state = self.state(group)
-        return None if state is None else Reading(state.is_acked, None)
+        return None if state is None else Reading(state.acked_until, state.is_acked)
 
     def keep_open(self, group: str, offsets: Sequence[int], deadline_ms: int) -> None:
         self._record(group, [MarkInflight(offset, deadline_ms, 0) for offset in offsets])
@@ -120,20 +143,21 @@ class DirectoryQueue(TargetQueue):
         state = self.state(guard_group(self.topic.name))
         if state is None or state.metadata is None:
             return None
-        return Begun(state.metadata.decode("utf-8", "replace"), state.acked_until)
+        return parse_begun(state.metadata.decode("utf-8", "replace"), state.acked_until)
 
-    def begin(self, import_id: str) -> Begun:
-        first_offset = self._log.end_offset
-        self._record(guard_group(self.topic.name), [Commit(first_offset, None, import_id.encode())])
-        return Begun(import_id, first_offset)
+    def begin(self, import_id: str, *, is_again: bool = False) -> Begun:
+        begun = Begun(import_id, self._log.end_offset, is_again)
+        commit = Commit(begun.first_offset, None, render_begun(begun).encode())
+        self._record(guard_group(self.topic.name), [commit])
+        return begun
 
     def end(self) -> None:
         self._store.delete(self._key(guard_group(self.topic.name)))
 
     # --- records ------------------------------------------------------------------------------------
 
-    def append(self, batch: Sequence[NewRecord]) -> None:
-        data = build_appendable(batch)
+    def append(self, batch: Sequence[NewRecord], numbers: Numbers = NOT_NUMBERED) -> None:
+        data = build_appendable(batch, numbers[:3])
         max_timestamp = max(record.timestamp_ms for record in batch)
         record = LogRecord(
             data,
@@ -144,17 +168,23 @@ class DirectoryQueue(TargetQueue):
         self._raise_failed()
         self._appended += 1
         # Nobody waits for it: what counts is that all is durable before the ledger says so.
-        self._writer.submit(self._log, (record,), self._answered, LogAck.AFTER_WRITE)
+        header = decode_header(memoryview(data)) if numbers is not NOT_NUMBERED else None
+        self._writer.submit(self._log, (record,), partial(self._answered, header), LogAck.AFTER_WRITE)
 
-    def _answered(self, outcome: Appended | Exception) -> None:
+    def _answered(self, header: BatchHeader | None, outcome: Appended | Exception) -> None:
         if isinstance(outcome, Exception):
             self._failed.append(outcome)
+        elif header is not None:
+            self._stored.append((header, outcome.base_offset))
 
     def settle(self) -> None:
         if self._appended:
-            # Answers come in order: this one is the last.
-            self._writer.append(self._log, ())
+            self._await_answers()
         self._raise_failed()
+
+    def _await_answers(self) -> None:
+        """Answers come in order: this one is the last."""
+        self._writer.append(self._log, ())
 
     def _raise_failed(self) -> None:
         if self._failed:

@@ -18,8 +18,10 @@ from barbicel.gateway.migration.target import (
     LEDGER_SETTINGS,
     LEDGER_TOPIC,
     Completed,
+    Keeping,
     Target,
     TargetRefused,
+    check_keeping,
     parse_completed,
     render_completed,
 )
@@ -49,6 +51,7 @@ class DirectoryTarget(Target):
         self._config = config
         self._clock = clock
         self._book = SettingsBook(config.kestrel_queues)
+        self._ledger: DirectoryQueue | None = None
 
     @classmethod
     def open(
@@ -68,9 +71,9 @@ class DirectoryTarget(Target):
             catalogue = Catalogue.open(disk, disk.resolve(data_dir), clock)
         except LogLocked as error:
             raise TargetRefused(
-                "a server uses this data directory",
+                "a server uses this data directory, or another import",
                 path=data_dir,
-                hint="stop it, or name it with --bootstrap",
+                hint="stop it, or name the server with --bootstrap",
             ) from error
         try:
             store = GroupStore.open(catalogue.layout.groups, disk=disk, clock=clock)
@@ -95,6 +98,8 @@ class DirectoryTarget(Target):
 
     def close(self) -> None:
         try:
+            if self._ledger is not None:
+                self._ledger.close()
             self._writer.close()
             self.store.close()
         finally:
@@ -117,11 +122,20 @@ class DirectoryTarget(Target):
             topic = self.catalogue.create(topic_of(master), 1, self._new_settings(master), may_collide=True)
         queue = self._open(topic)
         try:
+            check_keeping(topic.name, self._keeping(topic))
             queue.begin_lines([name.group for name in names])
         except BaseException:
             queue.close()
             raise
         return queue
+
+    def _keeping(self, topic: Topic) -> Keeping:
+        values = effective_settings(topic.settings, self._config)
+        return Keeping(
+            _limit_text(values.retention_ms),
+            _limit_text(values.retention_bytes),
+            "LogAppendTime" if values.is_append_time else "CreateTime",
+        )
 
     def _new_settings(self, master: str) -> dict[str, str]:
         """As the gateway makes a queue's topic."""
@@ -146,17 +160,26 @@ class DirectoryTarget(Target):
     # --- the ledger ---------------------------------------------------------------------------------
 
     def completed(self) -> list[Completed]:
-        ledger = self.find(LEDGER_TOPIC)
+        ledger = self._opened_ledger()
         if ledger is None:
             return []
-        with ledger:
-            found = [parse_completed(item.data) for item in ledger.scan(ledger.start_offset)]
+        found = [parse_completed(item.data) for item in ledger.scan(ledger.start_offset)]
         return [entry for entry in found if entry is not None]
 
     def note_completed(self, entry: Completed) -> None:
-        topic = self.catalogue.by_name(LEDGER_TOPIC)
-        topic = topic or self.catalogue.create(LEDGER_TOPIC, 1, LEDGER_SETTINGS, may_collide=True)
-        with self._open(topic) as ledger:
-            record = NewRecord(entry.completed_ms, entry.topic.encode(), render_completed(entry))
-            ledger.append([record])
-            ledger.settle()
+        if self.catalogue.by_name(LEDGER_TOPIC) is None:
+            self.catalogue.create(LEDGER_TOPIC, 1, LEDGER_SETTINGS, may_collide=True)
+        ledger = self._opened_ledger()
+        assert ledger is not None
+        ledger.append([NewRecord(entry.completed_ms, entry.topic.encode(), render_completed(entry))])
+        ledger.settle()
+
+    def _opened_ledger(self) -> DirectoryQueue | None:
+        """Opened once: opening and closing it for each of thousands of queues would take as long as they."""
+        if self._ledger is None:
+            self._ledger = self.find(LEDGER_TOPIC)
+        return self._ledger
+
+
+def _limit_text(limit: int | None) -> str:
+    return "-1" if limit is None else str(limit)

@@ -20,10 +20,11 @@ from barbicel.gateway.migration.source import NoSuchQueue
 from barbicel.kestrel_compat.names import QueueName, child_of, parse_queue_name, queue_of, topic_of
 from barbicel.stroma import GroupState
 
-__all__ = ["ExportedLine", "JournalExists", "export_queue", "export_queues"]
+__all__ = ["Exported", "ExportedLine", "JournalExists", "export_queue", "export_queues"]
 
-# Kestrel ignores what has this in its name.
-TEMPORARY = "~~"
+# Kestrel ignores what has "~~" in its name. Not made of the line's: with more in it that could be too long.
+TEMPORARY = "~~export"
+MAX_FILE_NAME_BYTES = 255
 PIECE_BYTES = 1 << 20
 MAX_EXPIRY_MS = (1 << 63) - 1
 
@@ -39,9 +40,15 @@ class ExportedLine(NamedTuple):
     bytes: int
 
 
+class Exported(NamedTuple):
+    lines: list[ExportedLine]
+    # Lines whose names are too long for a file, which Kestrel could not have had either.
+    left_out: list[str]
+
+
 def export_queues(
     disk: Disk, target: DirectoryTarget, directory: str, queues: Collection[str] = ()
-) -> list[ExportedLine]:
+) -> Exported:
     """The lines of these queues and of their children, or of all. Nothing is written if a journal of any is
     there. Raises NoSuchQueue, JournalExists."""
     topics = [topic_of(parse_queue_name(name).master) for name in queues]
@@ -52,10 +59,12 @@ def export_queues(
     for topic in chosen:
         with _found(target, topic) as queue:
             check_absent(disk, directory, queue)
-    exported = []
+    exported = Exported([], [])
     for topic in dict.fromkeys(chosen):
         with _found(target, topic) as queue:
-            exported += export_queue(disk, queue, directory)
+            lines, left_out = export_queue(disk, queue, directory)
+        exported.lines.extend(lines)
+        exported.left_out.extend(left_out)
     return exported
 
 
@@ -77,11 +86,19 @@ def check_absent(disk: Disk, directory: str, queue: DirectoryQueue) -> None:
             )
 
 
-def export_queue(disk: Disk, queue: DirectoryQueue, directory: str) -> list[ExportedLine]:
+def export_queue(disk: Disk, queue: DirectoryQueue, directory: str) -> Exported:
     """Write a journal for each line; durable on return. Raises JournalExists before anything is written."""
     disk.make_directory(directory)
     check_absent(disk, directory, queue)
-    return [_export_line(disk, queue, group, directory) for group in sorted(queue.groups)]
+    names = {group: _name(queue, group) for group in sorted(queue.groups)}
+    return Exported(
+        [_export_line(disk, queue, group, directory) for group, name in names.items() if _is_file_name(name)],
+        [name for name in names.values() if not _is_file_name(name)],
+    )
+
+
+def _is_file_name(name: str) -> bool:
+    return len(name.encode()) <= MAX_FILE_NAME_BYTES
 
 
 def _name(queue: DirectoryQueue, group: str) -> str:
@@ -91,7 +108,7 @@ def _name(queue: DirectoryQueue, group: str) -> str:
 def _export_line(disk: Disk, queue: DirectoryQueue, group: str, directory: str) -> ExportedLine:
     """Temporary → write → fsync → rename → fsync of the directory."""
     name = _name(queue, group)
-    temporary = f"{directory}/{name}{TEMPORARY}export"
+    temporary = f"{directory}/{TEMPORARY}"
     if disk.exists(temporary):
         disk.unlink(temporary)  # of an export that was killed
     file = disk.open(temporary, "create")
@@ -132,7 +149,7 @@ def _entry(item: StoredItem) -> bytes:
 def unread_items(queue: DirectoryQueue, state: GroupState, group: str) -> Iterator[StoredItem]:
     """What a group has still to read, what it has in hand included."""
     for item in queue.scan(state.acked_until):
-        if (item.audience is None or group in item.audience) and not state.is_acked(item.offset):
+        if item.is_for(group) and not state.is_acked(item.offset):
             yield item
 
 

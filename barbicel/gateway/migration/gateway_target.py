@@ -1,133 +1,156 @@
-"""A running gateway as the target, by its own protocols and with its own clients.
+"""A running gateway as the target, by its own protocols.
 
 Lines come to be by a Kestrel `peek`, so that the gateway makes topics and groups by its own settings. Batches
-go by a Kafka producer, one request at a time, and records are read back by a consumer that is in no group.
+go by Kafka's protocol, one request at a time, and records are read back by a consumer that is in no group.
+All of these connections are made with the same client settings.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition  # type: ignore[import-untyped]
+from kafka import KafkaAdminClient, KafkaConsumer  # type: ignore[import-untyped]
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic  # type: ignore[import-untyped]
-from kafka.errors import KafkaError, TopicAlreadyExistsError  # type: ignore[import-untyped]
-from kafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
+from kafka.errors import TopicAlreadyExistsError  # type: ignore[import-untyped]
 
+from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.new_batch import NewRecord
-from barbicel.gateway.migration.kestrel_lines import TIMEOUT_S, KestrelLines
-from barbicel.gateway.migration.marks import MAX_BATCH_BYTES, StoredItem, stored_item
+from barbicel.gateway.client.connecting import address_text
+from barbicel.gateway.client.kestrel_queues import KestrelServer
+from barbicel.gateway.client.settings import login_mechanism
+from barbicel.gateway.migration.gateway_queue import GatewayQueue, error_name, refusing
+from barbicel.gateway.migration.kafka_appends import NO_SETTINGS, KafkaAppends
+from barbicel.gateway.migration.kestrel_lines import KestrelLines
+from barbicel.gateway.migration.patience import Patient
 from barbicel.gateway.migration.target import (
     LEDGER_SETTINGS,
     LEDGER_TOPIC,
-    Begun,
     Completed,
-    Reading,
+    Keeping,
     Target,
-    TargetQueue,
     TargetRefused,
-    guard_group,
+    check_keeping,
     parse_completed,
     render_completed,
 )
-from barbicel.kestrel_compat.names import QueueName, child_of, parse_queue_name, queue_of, topic_of
+from barbicel.kestrel_compat.names import QueueName, topic_of
 
-__all__ = ["GatewayQueue", "GatewayTarget"]
+__all__ = ["GatewayTarget"]
 
-PARTITION = 0
-LIMIT = "max.message.bytes"
-# Beside an item's data.
-MESSAGE_ROOM_BYTES = 64 << 10
-TIMEOUT_MS = 30_000
-POLL_MS = 1000
-# The gateway counts what a Kafka producer has appended in the background.
-COUNT_DEADLINE_S = 5.0
-COUNT_PAUSE_S = 0.1
-# The producer cuts batches by size or by time. It must do neither: a batch is what was flushed.
-PRODUCER = {
-    "acks": "all",
-    "enable_idempotence": True,
-    "max_in_flight_requests_per_connection": 1,
-    "batch_size": 4 * MAX_BATCH_BYTES,
-    "linger_ms": 60_000,
-    "max_request_size": 256 << 20,
-    "delivery_timeout_ms": 120_000,
-    "request_timeout_ms": TIMEOUT_MS,
-    "allow_auto_create_topics": False,
-}
 CONSUMER = {
     "enable_auto_commit": False,
     "auto_offset_reset": "none",
     "allow_auto_create_topics": False,
     "fetch_max_bytes": 16 << 20,
     "max_partition_fetch_bytes": 8 << 20,
+    # It waits so long before each topic that it has not seen before, and there may be thousands.
+    "retry_backoff_ms": 10,
 }
 
 
-@contextmanager
-def _refusing(what: str) -> Iterator[None]:
-    """The clients' errors as ours."""
-    try:
-        yield
-    except (KafkaError, OSError) as error:
-        raise TargetRefused(f"{what}: {type(error).__name__}: {error}") from error
+def _check_one_server(lines: KestrelLines, cluster_id: str | None, kestrel: str, bootstrap: str) -> None:
+    """Before anything is made: a line made in another server would be missing in the one with the records."""
+    if cluster_id is None or lines.cluster_id() != cluster_id:
+        raise TargetRefused(
+            f"the Kestrel port is of another server than the Kafka port {bootstrap}",
+            path=kestrel,
+            hint="--kestrel says where the gateway's own is",
+        )
 
 
 class GatewayTarget(Target):
     """Use `open`. One thread only."""
 
-    def __init__(self, bootstrap: str, kestrel: KestrelLines, admin: Any, producer: Any) -> None:
-        self.bootstrap = bootstrap
+    def __init__(self, kestrel: KestrelLines, appends: KafkaAppends, admin: Any, consumer: Any) -> None:
         self.kestrel = kestrel
+        self.appends = appends
         self.admin = admin
-        self.producer = producer
+        self.consumer = consumer
+        self._request_limit_bytes: int | None = None
 
     @classmethod
-    def open(cls, kafka: tuple[str, int], kestrel: tuple[str, int]) -> GatewayTarget:
-        """Raises TargetRefused if nobody answers."""
-        bootstrap = f"{kafka[0]}:{kafka[1]}"
-        with _refusing(f"Kestrel at {kestrel[0]}:{kestrel[1]}"):
-            lines = KestrelLines(kestrel)
-        try:
-            with _refusing(f"Kafka at {bootstrap}"):
-                admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-                producer = KafkaProducer(bootstrap_servers=bootstrap, **PRODUCER)
-        except TargetRefused:
-            lines.close()
-            raise
-        return cls(bootstrap, lines, admin, producer)
+    def open(
+        cls, kafka: tuple[str, int], kestrel: tuple[str, int], settings: Mapping[str, Any] = NO_SETTINGS
+    ) -> GatewayTarget:
+        """Raises TargetRefused if nobody answers, does not let this client in, or the two are not one server;
+        BadClientConfig."""
+        login_mechanism(settings)
+        bootstrap = address_text(*kafka)
+        with ExitStack() as opened, refusing(f"Kafka at {bootstrap}"):
+            lines = opened.enter_context(KestrelLines(KestrelServer(*kestrel, settings)))
+            # Before kafka-python, which tries again and again, and does not say why it was refused.
+            appends = opened.enter_context(KafkaAppends(kafka, settings))
+            _check_one_server(lines, appends.greet(), address_text(*kestrel), bootstrap)
+            admin = KafkaAdminClient(bootstrap_servers=bootstrap, **settings)
+            opened.callback(admin.close)
+            consumer = KafkaConsumer(bootstrap_servers=bootstrap, **CONSUMER, **settings)
+            opened.pop_all()
+        return cls(lines, appends, Patient(admin), Patient(consumer))
 
     def close(self) -> None:
         self.kestrel.close()
-        self.producer.close(timeout=TIMEOUT_S)
+        self.appends.close()
+        self.consumer.close(autocommit=False)
         self.admin.close()
-
-    def consumer(self, **settings: object) -> Any:
-        return KafkaConsumer(bootstrap_servers=self.bootstrap, **CONSUMER, **settings)
 
     # --- queues -------------------------------------------------------------------------------------
 
     def find(self, topic: str) -> GatewayQueue | None:
-        with _refusing(topic):
+        with refusing(topic):
             return GatewayQueue(self, topic) if self._describe(topic) else None
 
     def topic_id(self, topic: str) -> str | None:
-        with _refusing(topic):
+        with refusing(topic):
             found = self._describe(topic)
         return None if found is None else str(found["topic_id"])
 
     def _describe(self, topic: str) -> dict[str, Any] | None:
         described = self.admin.describe_topics([topic])
-        return described[0] if described and not described[0].get("error_code") else None
+        error_code = described[0].get("error_code") if described else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return None
+        if error_code:
+            # Whoever took that for no topic would import again what the ledger has.
+            raise TargetRefused(f"topic {topic!r} cannot be looked at: {error_name(error_code)}")
+        found: dict[str, Any] = described[0]
+        return found
+
+    def request_limit_bytes(self) -> int:
+        """What the gateway takes at once; it closes the connection of whoever sends more."""
+        if self._request_limit_bytes is None:
+            name = "socket.request.max.bytes"
+            broker = str(self.admin.describe_cluster()["brokers"][0]["broker_id"])
+            (value,) = self._settings(ConfigResourceType.BROKER, broker, [name])
+            self._request_limit_bytes = int(value)
+        return self._request_limit_bytes
+
+    def _settings(self, kind: ConfigResourceType, name: str, wanted: Sequence[str]) -> list[str]:
+        """kafka-python passes over a refusal, and answers with none."""
+        resource = ConfigResource(kind, name, dict.fromkeys(wanted))
+        described = self.admin.describe_configs([resource], config_filter="all")
+        what = kind.name.lower()
+        found = described.get(what, {}).get(name, {})
+        if any(one not in found for one in wanted):
+            needed = "cluster" if kind is ConfigResourceType.BROKER else what
+            raise TargetRefused(
+                f"the settings of {what} {name!r} cannot be looked at",
+                hint=f"where there are ACLs that needs DESCRIBE_CONFIGS on the {needed}",
+            )
+        return [str(found[one]["value"]) for one in wanted]
 
     def make(self, names: Sequence[QueueName]) -> GatewayQueue:
-        with _refusing(names[0].master):
+        with refusing(names[0].master):
             for name in names:
                 self.kestrel.begin(name.text)
-            return GatewayQueue(self, topic_of(names[0].master))
+            topic = topic_of(names[0].master)
+            check_keeping(topic, self._keeping(topic))
+            return GatewayQueue(self, topic)
+
+    def _keeping(self, topic: str) -> Keeping:
+        wanted = ("retention.ms", "retention.bytes", "message.timestamp.type")
+        return Keeping(*self._settings(ConfigResourceType.TOPIC, topic, wanted))
 
     # --- the ledger ---------------------------------------------------------------------------------
 
@@ -139,10 +162,16 @@ class GatewayTarget(Target):
             found = [parse_completed(item.data) for item in ledger.scan(0)]
         return [entry for entry in found if entry is not None]
 
-    def note_completed(self, entry: Completed) -> None:
-        with _refusing(LEDGER_TOPIC):
+    def prepare_ledger(self) -> None:
+        """On return there is one. Whoever lets many import at once does this before: of those who found none
+        at the same moment, one has been told that the topic is unknown when it wrote its entry."""
+        with refusing(LEDGER_TOPIC):
             if self._describe(LEDGER_TOPIC) is None:
                 self._make_ledger()
+
+    def note_completed(self, entry: Completed) -> None:
+        self.prepare_ledger()
+        with refusing(LEDGER_TOPIC):
             record = NewRecord(entry.completed_ms, entry.topic.encode(), render_completed(entry))
             with GatewayQueue(self, LEDGER_TOPIC) as ledger:
                 ledger.append([record])
@@ -153,133 +182,3 @@ class GatewayTarget(Target):
             self.admin.create_topics([topic])
         except TopicAlreadyExistsError:
             return
-
-
-class GatewayQueue(TargetQueue):
-    def __init__(self, target: GatewayTarget, topic: str) -> None:
-        self.topic = topic
-        self._target = target
-        # Batches of several items are no larger.
-        self._max_item_bytes = MAX_BATCH_BYTES
-        self._partition = TopicPartition(topic, PARTITION)
-        self._consumer = target.consumer()
-        self._consumer.assign([self._partition])
-
-    def close(self) -> None:
-        self._consumer.close(autocommit=False)
-
-    @property
-    def start_offset(self) -> int:
-        with _refusing(self.topic):
-            return int(self._consumer.beginning_offsets([self._partition])[self._partition])
-
-    @property
-    def end_offset(self) -> int:
-        with _refusing(self.topic):
-            return int(self._consumer.end_offsets([self._partition])[self._partition])
-
-    # --- lines --------------------------------------------------------------------------------------
-
-    @property
-    def groups(self) -> frozenset[str]:
-        with _refusing(self.topic):
-            names = map(parse_queue_name, self._target.kestrel.items_by_queue())
-            return frozenset(name.group for name in names if topic_of(name.master) == self.topic)
-
-    def reading(self, group: str) -> Reading | None:
-        name = QueueName(queue_of(self.topic), child_of(group)).text
-        with _refusing(self.topic):
-            exists = name in self._target.kestrel.items_by_queue()
-        return Reading(None, partial(self._count_items, name)) if exists else None
-
-    def _count_items(self, name: str, expected: int) -> int:
-        deadline = time.monotonic() + COUNT_DEADLINE_S
-        while True:
-            with _refusing(self.topic):
-                items = self._target.kestrel.items_by_queue().get(name, 0)
-            if items >= expected or time.monotonic() > deadline:
-                return min(items, expected)
-            time.sleep(COUNT_PAUSE_S)
-
-    def keep_open(self, group: str, offsets: Sequence[int], deadline_ms: int) -> None:
-        raise TargetRefused("an open read is a connection's in a running gateway: nothing can be kept open")
-
-    # --- an import ----------------------------------------------------------------------------------
-
-    @contextmanager
-    def _guard(self) -> Iterator[Any]:
-        with _refusing(self.topic):
-            consumer = self._target.consumer(group_id=guard_group(self.topic))
-            try:
-                consumer.assign([self._partition])
-                yield consumer
-            finally:
-                consumer.close(autocommit=False)
-
-    def begun(self) -> Begun | None:
-        with self._guard() as consumer:
-            found = consumer.committed(self._partition, metadata=True)
-        return None if found is None or found.offset < 0 else Begun(found.metadata, found.offset)
-
-    def begin(self, import_id: str) -> Begun:
-        first_offset = self.end_offset
-        with self._guard() as consumer:
-            consumer.commit({self._partition: OffsetAndMetadata(first_offset, import_id, -1)})
-        return Begun(import_id, first_offset)
-
-    def end(self) -> None:
-        with _refusing(self.topic):
-            self._target.admin.delete_groups([guard_group(self.topic)])
-
-    # --- records ------------------------------------------------------------------------------------
-
-    def append(self, batch: Sequence[NewRecord]) -> None:
-        """Waits for the answer: the next batch is sent when this one is durable."""
-        producer = self._target.producer
-        with _refusing(self.topic):
-            if len(batch) == 1 and len(batch[0].value or b"") > self._max_item_bytes:
-                self._allow(len(batch[0].value or b""))
-            sent = [
-                producer.send(
-                    self.topic,
-                    record.value,
-                    record.key,
-                    [(key.decode(), value) for key, value in record.headers],
-                    PARTITION,
-                    record.timestamp_ms,
-                )
-                for record in batch
-            ]
-            producer.flush(timeout=TIMEOUT_S * 4)
-            offsets = [future.get(timeout=TIMEOUT_S).offset for future in sent]
-        if offsets[-1] - offsets[0] != len(batch) - 1:
-            raise TargetRefused(f"{self.topic}: a batch was stored in pieces")
-
-    def _allow(self, item_bytes: int) -> None:
-        """Kestrel's items may be larger than what a Kafka producer may send. The limit is only raised, and
-        stays so."""
-        admin, wanted = self._target.admin, item_bytes + MESSAGE_ROOM_BYTES
-        found = admin.describe_configs([self._config({LIMIT: None})], config_filter="all")
-        if int(found["topic"][self.topic][LIMIT]["value"]) < wanted:
-            admin.alter_configs([self._config({LIMIT: str(wanted)})])
-        self._max_item_bytes = item_bytes
-
-    def _config(self, settings: dict[str, str | None]) -> Any:
-        return ConfigResource(ConfigResourceType.TOPIC, self.topic, settings)
-
-    def settle(self) -> None:
-        """Each append has waited."""
-
-    def scan(self, from_offset: int) -> Iterator[StoredItem]:
-        offset, end_offset = max(from_offset, self.start_offset), self.end_offset
-        if offset >= end_offset:
-            return
-        self._consumer.seek(self._partition, offset)
-        while offset < end_offset:
-            with _refusing(self.topic):
-                found = self._consumer.poll(timeout_ms=POLL_MS).get(self._partition, ())
-                offset = int(self._consumer.position(self._partition))
-            for record in found:
-                if record.value is not None and record.offset < end_offset:
-                    headers = tuple((key.encode(), value) for key, value in record.headers)
-                    yield stored_item(record.offset, record.timestamp, record.value, headers)

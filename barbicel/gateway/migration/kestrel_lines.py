@@ -1,66 +1,63 @@
-"""A gateway's lines by Kestrel's protocol: made, and counted. Waits for the answers."""
+"""A gateway's lines by Kestrel's protocol: made, and counted. Waits for the answers, and for a gateway that
+is restarted meanwhile: each new connection logs in anew."""
 
 from __future__ import annotations
 
-import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
 
 from barbicel.closing import Closing
-from barbicel.gateway.migration.target import TargetRefused
+from barbicel.gateway.client.connecting import ServerRefused
+from barbicel.gateway.client.kestrel_queues import KestrelServer, Queues, number_of
+from barbicel.gateway.migration.patience import RETRY_S, patiently
 
-__all__ = ["TIMEOUT_S", "KestrelLines"]
+__all__ = ["KestrelLines"]
 
-TIMEOUT_S = 30.0
-# The longest line that is an answer.
-MAX_LINE_BYTES = 1 << 20
-SKIP_BYTES = 1 << 16
+T = TypeVar("T")
 
 
 class KestrelLines(Closing):
     """A connection that makes lines and counts their items."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        self._socket = socket.create_connection(address, TIMEOUT_S)
-        self._answers = self._socket.makefile("rb")
+    def __init__(self, server: KestrelServer, retry_s: float = RETRY_S) -> None:
+        """Raises NoServer if nobody is there now; later it is tried again for so long. ServerRefused and
+        BadClientConfig are raised at once, now and later."""
+        self._server = server
+        self._retry_s = retry_s
+        self._queues: Queues | None = server.connect()
 
     def close(self) -> None:
-        self._answers.close()
-        self._socket.close()
+        if self._queues is not None:
+            queues, self._queues = self._queues, None
+            with suppress(OSError):
+                queues.close()
+
+    def cluster_id(self) -> str | None:
+        """None of a server that has no Kafka side."""
+        return self._ask(Queues.cluster_id)
 
     def begin(self, name: str) -> None:
         """On return there is a line of this name."""
-        self._send(f"get {name}/peek")
-        answer = self._line()
-        if answer.startswith("VALUE "):
-            left = int(answer.split()[-1]) + len("\r\n")
-            while left:
-                left -= len(self._read(min(left, SKIP_BYTES)))
-            answer = self._line()
-        if answer != "END":
-            raise TargetRefused(f"queue {name!r} cannot be made: {answer[:200]}")
+        self._ask(lambda queues: queues.make(name))
 
-    def items_by_queue(self) -> dict[str, int]:
+    def queue_names(self) -> list[str]:
         """Of every line."""
-        self._send("dump_stats")
-        found: dict[str, int] = {}
-        name = ""
-        while (line := self._line()) != "END":
-            if line.startswith("queue '") and line.endswith("' {"):
-                name = line[len("queue '") : -len("' {")]
-            elif line.startswith("  items="):
-                found[name] = int(line.partition("=")[2])
-        return found
+        return self._ask(Queues.names)
 
-    def _send(self, command: str) -> None:
-        self._socket.sendall(f"{command}\r\n".encode("latin-1"))
+    def count_items(self, name: str) -> int:
+        """What a line has to give."""
+        return self._ask(lambda queues: number_of(queues.stats(name).get(name, {}), "items"))
 
-    def _line(self) -> str:
-        line = self._answers.readline(MAX_LINE_BYTES)
-        if not line.endswith(b"\n"):
-            raise ConnectionError("the connection was closed")
-        return line.rstrip(b"\r\n").decode("latin-1")
+    def _ask(self, question: Callable[[Queues], T]) -> T:
+        try:
+            return patiently(lambda: question(self._connected()), self._retry_s, self.close)
+        except ServerRefused:
+            # Nobody knows how much of the answer is still to come.
+            self.close()
+            raise
 
-    def _read(self, size: int) -> bytes:
-        data = self._answers.read(size)
-        if not data:
-            raise ConnectionError("the connection was closed")
-        return data
+    def _connected(self) -> Queues:
+        if self._queues is None:
+            self._queues = self._server.connect()
+        return self._queues

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from barbicel.codecs.kafka.new_batch import NewRecord
@@ -53,6 +53,9 @@ class StoredItem(NamedTuple):
     expiry_ms: int | None
     audience: Audience
     mark: Mark | None
+
+    def is_for(self, group: str) -> bool:
+        return self.audience is None or group in self.audience
 
 
 def cut_batches(
@@ -114,8 +117,13 @@ def last_count(stored: Iterable[StoredItem], import_id: str) -> int:
     return total
 
 
-def imported_items(stored: Iterable[StoredItem], import_id: str) -> Iterator[StoredItem]:
-    """Those of an import, in order. Holds a batch at a time, whatever lies in between."""
+def imported_items(
+    stored: Iterable[StoredItem], import_id: str, repeated: Callable[[int], None] = lambda offset: None
+) -> Iterator[StoredItem]:
+    """Those of an import, in order. Holds a batch at a time, whatever lies in between.
+
+    `repeated` is told the offset of a mark that does not go on: what ends there was stored before.
+    """
     recent: deque[StoredItem] = deque()
     size, total = 0, 0
     for item in stored:
@@ -125,7 +133,11 @@ def imported_items(stored: Iterable[StoredItem], import_id: str) -> Iterator[Sto
             size -= len(recent.popleft().data)
         if item.mark is None or item.mark.import_id != import_id:
             continue
-        count, total = item.mark.total - total, item.mark.total
-        yield from list(recent)[-count:] if count > 0 else ()
+        count = item.mark.total - total
+        if count > 0:
+            total = item.mark.total
+            yield from list(recent)[-count:]
+        else:
+            repeated(item.offset)
         recent.clear()
         size = 0

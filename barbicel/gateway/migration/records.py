@@ -10,9 +10,9 @@ from barbicel.codecs.kafka.new_batch import NewRecord
 from barbicel.gateway.migration.merge import Merged, merge
 from barbicel.gateway.migration.target import MAX_ITEM_BYTES
 from barbicel.kestrel_compat.items import Audience, new_record
-from barbicel.kestrel_compat.journals.queue import JournalItem, ReplayedQueue
+from barbicel.kestrel_compat.journals.queue import JournalItem, LargeItem, ReplayedQueue
 
-__all__ = ["Audiences", "Skipped", "new_records", "storable_expiry", "storable_records"]
+__all__ = ["Audiences", "Skipped", "new_records", "storable_expiry", "storable_records", "storable_time"]
 
 # The tuple's own constructor is Python, and this is done for every item.
 _new = tuple.__new__
@@ -45,15 +45,15 @@ def _line_records(
     audience = audiences.of((0,))
     audiences.take_count()
     for item in items:
-        data, added_ms, expiry_ms, _, _ = item
-        if len(data) > MAX_ITEM_BYTES:
+        if item.__class__ is LargeItem:
             skip(_too_large(item))
             continue
+        data, added_ms, expiry_ms, _, _ = item
         audiences.count += 1
         if expiry_ms is None and audience is None:
-            yield _new(NewRecord, (added_ms, None, data, ()))
+            yield _new(NewRecord, (added_ms if added_ms >= 0 else 0, None, data, ()))
         else:
-            yield new_record(data, 0, storable_expiry(expiry_ms), audience, added_ms)
+            yield new_record(data, 0, storable_expiry(expiry_ms), audience, storable_time(added_ms))
 
 
 def storable_records(
@@ -65,20 +65,25 @@ def storable_records(
 
 def _storable(items: Iterable[JournalItem], skip: Callable[[Skipped], None]) -> Iterator[JournalItem]:
     for item in items:
-        if len(item.data) > MAX_ITEM_BYTES:
+        if isinstance(item, LargeItem):
             skip(_too_large(item))
         else:
             yield item
 
 
-def _too_large(item: JournalItem) -> Skipped:
-    what = f"an item of {len(item.data):,} bytes, {MAX_ITEM_BYTES:,} is the most that a log takes"
+def _too_large(item: LargeItem) -> Skipped:
+    what = f"an item of {item.size_bytes:,} bytes, {MAX_ITEM_BYTES:,} is the most that a log takes"
     return Skipped(item.file, item.position, what)
 
 
 def storable_expiry(expiry_ms: int | None) -> int | None:
     """A header has no room for what is before 1970, and it is past in any case."""
     return None if expiry_ms is None else max(expiry_ms, 1)
+
+
+def storable_time(added_ms: int) -> int:
+    """Kafka has no time before 1970."""
+    return max(added_ms, 0)
 
 
 class Audiences:
@@ -105,4 +110,4 @@ class Audiences:
 def _records(merged: Iterable[Merged], audiences: Audiences) -> Iterator[NewRecord]:
     of = audiences.of
     for (data, added_ms, expiry_ms, _, _), lines in merged:
-        yield new_record(data, 0, storable_expiry(expiry_ms), of(lines), added_ms)
+        yield new_record(data, 0, storable_expiry(expiry_ms), of(lines), storable_time(added_ms))

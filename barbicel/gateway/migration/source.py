@@ -11,9 +11,10 @@ from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
 from barbicel.disk import Disk, File
-from barbicel.errors import BarbicelError
+from barbicel.errors import BarbicelError, CorruptFile
+from barbicel.gateway.migration.target import MAX_ITEM_BYTES
 from barbicel.kestrel_compat.journals.files import FoundFile, import_id, select_files
-from barbicel.kestrel_compat.journals.queue import Doubt, JournalFile, ReplayedQueue
+from barbicel.kestrel_compat.journals.queue import Doubt, DoubtKind, JournalFile, ReplayedQueue
 from barbicel.kestrel_compat.journals.replay import replay
 from barbicel.kestrel_compat.names import QueueName, parse_queue_name, topic_of
 
@@ -68,7 +69,25 @@ class JournalSource:
 
     def replay(self, line: JournalLine, progress: Progress | None = None) -> ReplayedQueue:
         """Raises DiskError for a file that cannot be read."""
-        return replay(line.files, self._open, progress)
+        return replay(line.files, self._open, progress, MAX_ITEM_BYTES)
+
+    def changed(self, family: Family) -> list[Doubt]:
+        """Of the files that have grown since they were listed. Raises CorruptFile if one is another file now:
+        nobody knows which of the two an item was read from."""
+        found = []
+        for file in (file for line in family.lines for file in line.files):
+            path = f"{self.directory}/{file.name}"
+            if (self._disk.size(path), self._disk.modified_ms(path)) != (file.size, file.modified_ms):
+                what = "it was changed while it was imported: what came later is not there"
+                found.append(Doubt(file.name, file.size, DoubtKind.CHANGED, what))
+        files = [file for line in family.lines for file in line.files]
+        if found and _identity(self._disk, self.directory, files) != family.import_id:
+            raise CorruptFile(
+                "it was replaced or rewritten while it was imported, so what is stored may be neither",
+                path=f"{self.directory}/{found[0].file}",
+                hint="stop Kestrel, delete the queue and its children from the target, and begin again",
+            )
+        return found
 
     def _open(self, name: str) -> File:
         return self._disk.open(f"{self.directory}/{name}", "read")

@@ -8,7 +8,7 @@ order, and of which none was read yet: only then nobody can have got what anothe
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
@@ -16,11 +16,19 @@ from typing import Any
 
 from barbicel.errors import BarbicelError
 from barbicel.gateway.migration.marks import StoredItem, imported_items
-from barbicel.gateway.migration.records import storable_expiry
+from barbicel.gateway.migration.records import storable_expiry, storable_time
 from barbicel.gateway.migration.source import Family, JournalLine, JournalSource
-from barbicel.gateway.migration.target import Completed, Reading, Target, TargetQueue
+from barbicel.gateway.migration.target import (
+    Completed,
+    Reading,
+    Target,
+    TargetGone,
+    TargetQueue,
+    check_here,
+    check_topic,
+)
 from barbicel.gateway.migration.watch import Watch
-from barbicel.kestrel_compat.journals.queue import Doubt, JournalItem, ReplayedQueue
+from barbicel.kestrel_compat.journals.queue import Doubt, JournalItem, LargeItem, ReplayedQueue
 
 __all__ = ["FamilyVerdict", "LineVerdict", "Verdict", "verify_family"]
 
@@ -71,6 +79,7 @@ def verify_family(
         _verify(source, family, target, completed, watch, result)
     except BarbicelError as error:
         result.problem = str(error)
+        target.is_gone |= isinstance(error, TargetGone)
     if result.problem is None and result.lines:
         result.verdict = max((line.verdict for line in result.lines), key=list(Verdict).index)
     return result
@@ -84,6 +93,8 @@ def _verify(
     watch: Watch,
     result: FamilyVerdict,
 ) -> None:
+    check_topic(family.topic)
+    check_here(target)
     watch.replaying(family.master, family.size_bytes)
     lines = [source.replay(line, watch.replayed) for line in family.lines]
     for replayed in lines:
@@ -99,7 +110,7 @@ def _verify(
         if first_offset is None:
             return
         watch.importing(family.master, sum(len(line.items) for line in lines))
-        result.lines = _compare(queue, family, lines, first_offset, watch)
+        result.lines = _compare(queue, family, lines, first_offset, result, watch)
 
 
 def _first_offset(
@@ -132,14 +143,26 @@ class _Comparison:
         self.group = line.name.group
         self.result = LineVerdict(line.name.text)
         self._reading = reading
+        # Items of the line, whoever has put them there, that are not known to be read.
+        self._unread = 0
         self._expected: Iterator[JournalItem] = iter(replayed.items)
         self._journal_hash, self._target_hash = sha256(), sha256()
+
+    @property
+    def counts_from(self) -> int | None:
+        """Where the items begin that must be counted; None if that is not needed."""
+        reading = self._reading
+        return None if reading is None or reading.count_taken is None else reading.acked_until
+
+    def count(self, stored: StoredItem) -> None:
+        if self._reading is not None and stored.is_for(self.group):
+            self._unread += not self._reading.is_acked(stored.offset)
 
     def compare(self, stored: StoredItem) -> None:
         result = self.result
         _digest(self._target_hash, stored.data, stored.added_ms, stored.expiry_ms)
         result.target_items += 1
-        if self._reading is not None and self._reading.is_acked and self._reading.is_acked(stored.offset):
+        if self._reading is not None and self._reading.is_acked(stored.offset):
             result.read_items += 1
         item = self._next()
         if result.difference is None:
@@ -147,12 +170,18 @@ class _Comparison:
 
     def _next(self) -> JournalItem | None:
         item = next(self._expected, None)
+        while isinstance(item, LargeItem):
+            self.result.journal_items += 1
+            what = f"item {self.result.journal_items} ({_place(item)}) is too large and was not imported"
+            self.result.difference = self.result.difference or what
+            item = next(self._expected, None)
         if item is not None:
             self.result.journal_items += 1
-            _digest(self._journal_hash, item.data, item.added_ms, storable_expiry(item.expiry_ms))
+            added_ms = storable_time(item.added_ms)
+            _digest(self._journal_hash, item.data, added_ms, storable_expiry(item.expiry_ms))
         return item
 
-    def finish(self) -> LineVerdict:
+    def finish(self, end_offset: int) -> LineVerdict:
         result = self.result
         while (item := self._next()) is not None:
             if result.difference is None:
@@ -162,8 +191,9 @@ class _Comparison:
         )
         if self._reading is None:
             result.difference = result.difference or "the target has no such line"
-        elif self._reading.count_items is not None:
-            result.read_items = result.target_items - self._reading.count_items(result.target_items)
+        elif self._reading.count_taken is not None:
+            taken = self._reading.count_taken(self._unread, end_offset)
+            result.read_items = min(result.read_items + taken, result.target_items)
         if result.difference is None and result.journal_digest == result.target_digest:
             result.verdict = Verdict.READ if result.read_items else Verdict.COMPLETE
         return result
@@ -174,18 +204,44 @@ def _compare(
     family: Family,
     lines: Sequence[ReplayedQueue],
     first_offset: int,
+    result: FamilyVerdict,
     watch: Watch,
 ) -> list[LineVerdict]:
+    def repeated(offset: int) -> None:
+        result.problem = result.problem or f"what ends at offset {offset} was stored before, too"
+
     comparisons = [
         _Comparison(line, replayed, queue.reading(line.name.group))
         for line, replayed in zip(family.lines, lines, strict=True)
     ]
-    for stored in imported_items(queue.scan(first_offset), family.import_id):
+    end_offset = queue.end_offset
+    found = _counted(queue, comparisons, first_offset, end_offset)
+    for stored in imported_items(found, family.import_id, repeated):
         for comparison in comparisons:
-            if stored.audience is None or comparison.group in stored.audience:
+            if stored.is_for(comparison.group):
                 comparison.compare(stored)
                 watch.imported(1)
-    return [comparison.finish() for comparison in comparisons]
+    return [comparison.finish(end_offset) for comparison in comparisons]
+
+
+def _counted(
+    queue: TargetQueue, comparisons: Sequence[_Comparison], first_offset: int, end_offset: int
+) -> Iterable[StoredItem]:
+    """What the import may have stored; on the way, all that lines have is counted where it must be."""
+    starts = [one.counts_from for one in comparisons if one.counts_from is not None]
+    if not starts:
+        return queue.scan(first_offset)
+    return _counting(queue.scan(min(first_offset, *starts)), comparisons, first_offset, end_offset)
+
+
+def _counting(
+    stored: Iterable[StoredItem], comparisons: Sequence[_Comparison], first_offset: int, end_offset: int
+) -> Iterator[StoredItem]:
+    for item in stored:
+        for comparison in comparisons if item.offset < end_offset else ():
+            comparison.count(item)
+        if item.offset >= first_offset:
+            yield item
 
 
 def _digest(digest: Any, data: bytes, added_ms: int, expiry_ms: int | None) -> None:
@@ -199,7 +255,7 @@ def _difference(item: JournalItem | None, stored: StoredItem, number: int) -> st
         return f"{where} is not in the journals"
     for what, expected, found in (
         ("data", item.data, stored.data),
-        ("time of adding", item.added_ms, stored.added_ms),
+        ("time of adding", storable_time(item.added_ms), stored.added_ms),
         ("expiry", storable_expiry(item.expiry_ms), stored.expiry_ms),
     ):
         if expected != found:

@@ -12,8 +12,9 @@ import struct
 from typing import NamedTuple
 
 from barbicel.codecs.kestrel_journal_format import ADD_MIN_SIZE, ADDX_MIN_SIZE, HEAD_BYTES_MAX, SIZE_BYTES
+from barbicel.kestrel_compat.journals.open_runs import MAX_XID
 from barbicel.kestrel_compat.journals.places import EMPTY
-from barbicel.kestrel_compat.journals.state import MAX_XID, QueueState
+from barbicel.kestrel_compat.journals.state import QueueState
 
 __all__ = ["Run", "apply_run", "count_removes"]
 
@@ -44,7 +45,7 @@ def apply_run(  # noqa: C901 - see the module
     `place` is that of the piece's first byte, `room` what the file has from there on. An item that was added
     before `oldest_ms` is odd. The result may lie behind the piece: data need not be in it.
     """
-    if state.named_xid is not None:
+    if state.named_xid is not None or state.open_runs:
         return Run(at, 0)
     int_at, size_and_added_at = _INT.unpack_from, _SIZE_AND_ADDED.unpack_from
     live, head, open_reads, last_xid = state.live, state.head, state.open, state.last_xid

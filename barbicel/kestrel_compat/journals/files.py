@@ -3,10 +3,12 @@
     cars             what Kestrel was writing; may be missing
     cars.904         put aside at that time (milliseconds), read before `cars`, the lowest number first
     cars.950.pack    all of `cars` up to that time: cars.950 and cars.904 do not count any more
+    cars.904.bak     is cars.904 to Kestrel, which looks no further than the number
     cars~~1234       temporary
 
 A fanout child is a queue like any other: `cars+audit`. What has no such name made Kestrel fail at its start;
-here it is left out and reported.
+here it is left out and reported. A copy beside its original made Kestrel give all that is in it twice; here
+it is left out and reported, too.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from barbicel.kestrel_compat.names import BadQueueName, parse_queue_name
 __all__ = ["FoundFile", "QueueFiles", "Selection", "import_id", "select_files"]
 
 _TEMPORARY = "~~"
-_NAME = re.compile(r"(?P<queue>[^.]+)(?:\.(?P<time>[0-9]{1,19})(?P<pack>\.pack)?)?", re.ASCII | re.DOTALL)
+_NAME = re.compile(r"(?P<queue>[^.]+)(?:\.(?P<time>[0-9]{1,19})(?P<tail>\..*)?)?", re.ASCII | re.DOTALL)
+_PACK = ".pack"
 _MAX_TIME_MS = 2**63 - 1
 _ID_DIGITS = 16
 
@@ -44,7 +47,8 @@ class QueueFiles(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """`queues` in the order of their names. `doubts` has every file that is in none, but no directory."""
+    """`queues` in the order of their names. `doubts` has every file that is in none, but no directory, and
+    those that are in one by an odd name."""
 
     queues: dict[str, QueueFiles]
     doubts: list[Doubt]
@@ -53,7 +57,16 @@ class Selection(NamedTuple):
 class _Journal(NamedTuple):
     queue: str
     file: JournalFile
-    is_pack: bool
+    # Behind the time.
+    tail: str | None
+
+    @property
+    def is_pack(self) -> bool:
+        return self.tail == _PACK
+
+    @property
+    def is_named_oddly(self) -> bool:
+        return self.tail not in (None, _PACK)
 
 
 def select_files(found: Iterable[FoundFile]) -> Selection:
@@ -69,9 +82,10 @@ def select_files(found: Iterable[FoundFile]) -> Selection:
             journals.setdefault(journal.queue, []).append(journal)
     queues = {}
     for queue in sorted(journals):
-        files, superseded = _order(journals[queue])
-        queues[queue] = QueueFiles(queue, files)
-        doubts += superseded
+        files, doubtful = _order(journals[queue])
+        doubts += doubtful
+        if files:
+            queues[queue] = QueueFiles(queue, files)
     return Selection(queues, doubts)
 
 
@@ -94,20 +108,27 @@ def _recognize(found: FoundFile) -> _Journal | Doubt:
         return Doubt(found.name, 0, DoubtKind.STRAY, error.message)
     rotated_ms = None if match["time"] is None else int(match["time"])
     file = JournalFile(found.name, found.size, found.modified_ms, rotated_ms)
-    return _Journal(match["queue"], file, match["pack"] is not None)
+    return _Journal(match["queue"], file, match["tail"])
 
 
 def _order(journals: Sequence[_Journal]) -> tuple[tuple[JournalFile, ...], list[Doubt]]:
-    """The files of a queue in the order of replay, and those that the newest pack has made void."""
+    """The files of a queue in the order of replay, and what is to be said of all that has such a name."""
     pack = max((one for one in journals if one.is_pack), key=_time_ms, default=None)
-    kept, superseded = [], []
-    for one in sorted(journals, key=lambda one: (_time_ms(one), one.file.name)):
-        if pack is None or one is pack or _time_ms(one) > _time_ms(pack):
-            kept.append(one.file)
-        else:
+    kept: list[JournalFile] = []
+    doubts = []
+    for one in sorted(journals, key=lambda one: (_time_ms(one), one.is_named_oddly, one.file.name)):
+        if pack is not None and one is not pack and _time_ms(one) <= _time_ms(pack):
             what = f"{pack.file.name} has what was in it"
-            superseded.append(Doubt(one.file.name, 0, DoubtKind.SUPERSEDED, what))
-    return tuple(kept), superseded
+            doubts.append(Doubt(one.file.name, 0, DoubtKind.SUPERSEDED, what))
+        elif one.is_named_oddly and kept and kept[-1].rotated_ms == one.file.rotated_ms:
+            what = f"taken for a copy of {kept[-1].name}; Kestrel reads both"
+            doubts.append(Doubt(one.file.name, 0, DoubtKind.STRAY, what))
+        else:
+            kept.append(one.file)
+            if one.is_named_oddly:
+                what = f"read as {one.queue}.{one.file.rotated_ms}, as Kestrel does"
+                doubts.append(Doubt(one.file.name, 0, DoubtKind.ODD_NAME, what))
+    return tuple(kept), doubts
 
 
 def _time_ms(journal: _Journal) -> int:

@@ -6,16 +6,23 @@ replay is checked again: a file that was changed since must not give what never 
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import overload
 
 from barbicel.closing import Closing
 from barbicel.codecs.kestrel_journal import Bad, Entry, decode_entry
-from barbicel.codecs.kestrel_journal_format import ADDX_HEAD, HEAD_BYTES_MAX, SIZE_BYTES
+from barbicel.codecs.kestrel_journal_format import (
+    ADDX_HEAD,
+    ADDX_MIN_SIZE,
+    HEAD_BYTES_MAX,
+    MAX_SIZE,
+    SIZE_BYTES,
+)
 from barbicel.disk import File
 from barbicel.errors import CorruptFile
 from barbicel.kestrel_compat.journals.places import split_place
-from barbicel.kestrel_compat.journals.queue import JournalFile, JournalItem, OpenFile
+from barbicel.kestrel_compat.journals.queue import JournalFile, JournalItem, LargeItem, OpenFile
 
 __all__ = ["JournalItems"]
 
@@ -37,14 +44,23 @@ class JournalItems(Sequence[JournalItem]):
         open_file: OpenFile,
         places: Sequence[int],
         chosen: range | None = None,
+        *,
+        max_item_bytes: int = MAX_SIZE,
     ) -> None:
+        """What has more than `max_item_bytes` is given as a LargeItem."""
         self._files = files
         self._open_file = open_file
         self._places = places
         self._chosen = range(len(places)) if chosen is None else chosen
+        self._max_item_bytes = max_item_bytes
 
     def __len__(self) -> int:
         return len(self._chosen)
+
+    @property
+    def places(self) -> array[int]:
+        """Where they are, see places.py: with the files, all that somebody else needs to read them."""
+        return array("q", (self._places[index] for index in self._chosen))
 
     @overload
     def __getitem__(self, index: int) -> JournalItem: ...
@@ -52,13 +68,14 @@ class JournalItems(Sequence[JournalItem]):
     def __getitem__(self, index: slice) -> JournalItems: ...
     def __getitem__(self, index: int | slice) -> JournalItem | JournalItems:
         if isinstance(index, slice):
-            return JournalItems(self._files, self._open_file, self._places, self._chosen[index])
-        with _ItemReader(self._files, self._open_file) as reader:
+            chosen, most = self._chosen[index], self._max_item_bytes
+            return JournalItems(self._files, self._open_file, self._places, chosen, max_item_bytes=most)
+        with _ItemReader(self._files, self._open_file, self._max_item_bytes) as reader:
             return reader.read(self._places[self._chosen[index]])
 
     def __iter__(self) -> Iterator[JournalItem]:
         places = self._places
-        with _ItemReader(self._files, self._open_file) as reader:
+        with _ItemReader(self._files, self._open_file, self._max_item_bytes) as reader:
             for index in self._chosen:
                 yield reader.read(places[index])
 
@@ -66,9 +83,11 @@ class JournalItems(Sequence[JournalItem]):
 class _ItemReader(Closing):
     """One file open at a time, and a piece of it in memory."""
 
-    def __init__(self, files: Sequence[JournalFile], open_file: OpenFile) -> None:
+    def __init__(self, files: Sequence[JournalFile], open_file: OpenFile, max_item_bytes: int) -> None:
         self._files = files
         self._open_file = open_file
+        self._max_item_bytes = max_item_bytes
+        self._max_size = max_item_bytes + ADDX_MIN_SIZE
         self._number = -1
         self._file: File | None = None
         self._piece = b""
@@ -86,7 +105,7 @@ class _ItemReader(Closing):
         if number == self._number and 0 <= at <= len(piece) - HEAD_BYTES_MAX and piece[at] == 2:  # ADDX
             _, size, added_ms, expiry_ms = ADDX_HEAD.unpack_from(piece, at)
             end = at + SIZE_BYTES + size
-            if ADDX_HEAD.size - SIZE_BYTES <= size and end <= len(piece):
+            if ADDX_MIN_SIZE <= size <= self._max_size and end <= len(piece):
                 data = piece[at + ADDX_HEAD.size : end]
                 name = self._files[number].name
                 return _new(JournalItem, (data, added_ms, expiry_ms or None, name, position))
@@ -104,6 +123,10 @@ class _ItemReader(Closing):
         if not isinstance(entry, Entry) or not entry.data_position:
             raise _changed(file, position)
         added_ms = file.modified_ms if entry.added_ms is None else entry.added_ms
+        if entry.data_size > self._max_item_bytes:
+            large = LargeItem(b"", added_ms, entry.expiry_ms, file.name, position)
+            large.size_bytes = entry.data_size
+            return large
         return JournalItem(self._data(file, entry), added_ms, entry.expiry_ms, file.name, position)
 
     def _open(self, number: int) -> None:

@@ -12,7 +12,16 @@ from typing import NamedTuple, TypeAlias
 
 from barbicel.disk import File
 
-__all__ = ["Doubt", "DoubtKind", "JournalFile", "JournalItem", "OpenFile", "OpenRead", "ReplayedQueue"]
+__all__ = [
+    "Doubt",
+    "DoubtKind",
+    "JournalFile",
+    "JournalItem",
+    "LargeItem",
+    "OpenFile",
+    "OpenRead",
+    "ReplayedQueue",
+]
 
 # Opens a journal for reading, by the name that the directory has for it. Whoever opens it closes it.
 OpenFile: TypeAlias = Callable[[str], File]
@@ -40,6 +49,12 @@ class JournalItem(NamedTuple):
     position: int
 
 
+class LargeItem(JournalItem):
+    """One that nobody can store. Its data are not read, and `data` is empty."""
+
+    size_bytes = 0
+
+
 class OpenRead(NamedTuple):
     """An item that was handed out and neither confirmed nor returned when the journal ends."""
 
@@ -59,11 +74,14 @@ class DoubtKind(StrEnum):
     ZEROS = "zeros"  # zeros to the end, or at least where an entry should be: the rest was not read
     CHANGED = "changed"  # the file is shorter or longer than it was when it was listed
     # Read, and odd:
+    ODD_NAME = "odd-name"  # not a name that Kestrel gives, but one that it reads
     DUPLICATES = "duplicates"  # items that the file before this one probably has as well
     SURPLUS = "surplus"  # something was taken from an empty queue
     REOPENED = "reopened"  # an open read was overwritten by another; Kestrel lost the item, it is kept
     EMPTY = "empty"  # an item without data, which may only be a pack's stand-in for a remove
     UNKNOWN_OPEN = "unknown-open"  # a state dump tells of an open read that the journal never opened
+    # Of the target:
+    LINE_DELETED = "line-deleted"  # by somebody, while its import was under way
     MORE = "more"  # too many of one kind in one file to list
 
 

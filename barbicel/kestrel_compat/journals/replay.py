@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Callable, Sequence
 
 from barbicel.codecs.kestrel_journal import Bad, Entry, Flaw, Op, decode_entries, decode_entry
+from barbicel.codecs.kestrel_journal_format import MAX_SIZE
 from barbicel.disk import File
 from barbicel.kestrel_compat.journals.doubts import Doubts
 from barbicel.kestrel_compat.journals.fast import apply_run, count_removes
@@ -49,13 +50,14 @@ def replay(
     files: Sequence[JournalFile],
     open_file: OpenFile,
     progress: Callable[[int], None] | None = None,
+    max_item_bytes: int = MAX_SIZE,
 ) -> ReplayedQueue:
     """The queue that these files give, read in this order as one journal.
 
     A bad entry ends its file, is reported, and the next file goes on. `progress` is told the bytes that were
     passed since it was last called, a megabyte or so at a time; their sum is the size of all files. Memory
-    is 8 bytes an item and some 100 an open read, whatever the sizes of items. Raises DiskError if a file
-    cannot be read.
+    is 8 bytes an item and some 100 an open read, whatever the sizes of items. The data of an item of more
+    than `max_item_bytes` are never read. Raises DiskError if a file cannot be read.
     """
     check_places(files)
     going = _Replay(files, progress or (lambda passed_bytes: None))
@@ -65,7 +67,7 @@ def replay(
             going.replay_file(number, source)
         finally:
             source.close()
-    return going.finish(open_file)
+    return going.finish(open_file, max_item_bytes)
 
 
 class _Replay:
@@ -186,14 +188,14 @@ class _Replay:
         if found < 2 * dump.pairs:
             self._refuse(number, Bad(end, Flaw.TRUNCATED, "a state dump is not complete"))
 
-    def finish(self, open_file: OpenFile) -> ReplayedQueue:
+    def finish(self, open_file: OpenFile, max_item_bytes: int) -> ReplayedQueue:
         places, xids = self._state.finish()
         self._doubt_empty_items(places)
         open_reads = []
         for xid, place in zip(xids, places, strict=False):
             number, position = split_place(place)
             open_reads.append(OpenRead(xid, self._files[number].name, position))
-        items = JournalItems(self._files, open_file, places)
+        items = JournalItems(self._files, open_file, places, max_item_bytes=max_item_bytes)
         return ReplayedQueue(self._files, items, tuple(open_reads), self._doubts.all(), self._operations)
 
     def _doubt_empty_items(self, places: array[int]) -> None:

@@ -11,13 +11,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from barbicel.codecs.kestrel_journal import Entry, Op
+from barbicel.kestrel_compat.journals.open_runs import OpenRuns
 from barbicel.kestrel_compat.journals.places import EMPTY
 from barbicel.kestrel_compat.journals.queue import DoubtKind
 
-__all__ = ["MAX_XID", "MIN_XID", "Places", "QueueState", "next_xid"]
+__all__ = ["Places", "QueueState"]
 
-MIN_XID = -(2**31)
-MAX_XID = 2**31 - 1
 # Slots of taken items that may wait to be given back.
 _SPARE_SLOTS = 1 << 20
 
@@ -30,7 +29,7 @@ class Places(NamedTuple):
 
 
 class QueueState:
-    __slots__ = ("displaced", "head", "last_xid", "live", "named_xid", "open")
+    __slots__ = ("displaced", "head", "last_xid", "live", "named_xid", "open", "open_runs")
 
     def __init__(self) -> None:
         self.live = array("q")
@@ -40,6 +39,8 @@ class QueueState:
         # Open reads whose xid was used again, which Kestrel lost: (xid, place).
         self.displaced: list[tuple[int, int]] = []
         self.last_xid = 0
+        # Long runs of open xids, once there was one to be passed over.
+        self.open_runs = OpenRuns()
         # Of an ADD_XID that was the entry before this one.
         self.named_xid: int | None = None
 
@@ -64,6 +65,8 @@ class QueueState:
         if spare > _SPARE_SLOTS and spare > len(self.live) // 2:
             del self.live[:spare]
             self.head -= spare
+        if not self.open:
+            self.open_runs.clear()
 
     def finish(self) -> Places:
         """Put all that is out back to the head, the lowest xid first. The state is used up."""
@@ -89,7 +92,7 @@ class QueueState:
             return DoubtKind.SURPLUS
         if self.named_xid is not None:
             return self._reserve(self.named_xid)
-        self.last_xid = next_xid(self.last_xid, self.open)
+        self.last_xid = self.open_runs.next_xid(self.last_xid, self.open)
         return self._reserve(self.last_xid)
 
     def _reserve_named(self, entry: Entry, place: int) -> DoubtKind | None:
@@ -108,23 +111,17 @@ class QueueState:
 
     def _unremove(self, entry: Entry, place: int) -> None:
         back = self.open.pop(_xid(entry), None)
+        self.open_runs.close(_xid(entry))
         if back is not None:
             self.head -= 1
             self.live[self.head] = back
 
     def _confirm(self, entry: Entry, place: int) -> None:
         self.open.pop(_xid(entry), None)
+        self.open_runs.close(_xid(entry))
 
     def _save_xid(self, entry: Entry, place: int) -> None:
         self.last_xid = _xid(entry)
-
-
-def next_xid(xid: int, open_xids: dict[int, int]) -> int:
-    """The xid that Kestrel uses after this one: a 32-bit counter that leaves out 0 and what is open."""
-    while True:
-        xid = xid + 1 if xid < MAX_XID else MIN_XID
-        if xid and xid not in open_xids:
-            return xid
 
 
 def _xid(entry: Entry) -> int:

@@ -10,9 +10,22 @@ import pytest
 from barbicel.codecs.kafka.new_batch import NewRecord
 from barbicel.gateway.migration import marks
 from barbicel.gateway.migration.directory_queue import DirectoryQueue
+from barbicel.gateway.migration.directory_target import DirectoryTarget
 from barbicel.gateway.migration.importing import ImportRules, Outcome
+from barbicel.gateway.migration.target import NOT_NUMBERED, Numbers, TargetRefused
 from barbicel.gateway.migration.verify import Verdict
-from tests.gateway.migration.support import NOW_MS, Kept, disk_with, line, run_import, run_verify, stored
+from barbicel.stroma import GroupKey
+from tests.gateway.migration.support import (
+    DATA,
+    NOW_MS,
+    Kept,
+    disk_with,
+    fixed_clock,
+    line,
+    run_import,
+    run_verify,
+    stored,
+)
 from tests.golden.kestrel.writer import addx, reserve
 from tests.support.fault_disk import Call, Fate, FaultDisk
 
@@ -26,9 +39,11 @@ KEEP_OPEN = ImportRules(keep_open_until_ms=NOW_MS + 1)
 append = DirectoryQueue.append
 
 
-def append_and_settle(queue: DirectoryQueue, batch: Sequence[NewRecord]) -> None:
+def append_and_settle(
+    queue: DirectoryQueue, batch: Sequence[NewRecord], numbers: Numbers = NOT_NUMBERED
+) -> None:
     """Or the writer would take all batches at once, and there would be nothing in between."""
-    append(queue, batch)
+    append(queue, batch, numbers)
     queue.settle()
 
 
@@ -63,3 +78,85 @@ def test_it_goes_on_behind_what_is_there(fate: Fate, monkeypatch: pytest.MonkeyP
         assert len(stored(disk, "q")) == 25
     assert len(ends) > 50
     assert resumed > 5
+
+
+def cut_short(monkeypatch: pytest.MonkeyPatch) -> FaultDisk:
+    """An import that has stored its first records and no more."""
+    monkeypatch.setattr(marks, "MAX_BATCH_RECORDS", 3)
+    disk = disk_with(QUEUES)
+    with pytest.MonkeyPatch.context() as patch:
+        left = [2]
+
+        def append_some(queue: DirectoryQueue, batch: Sequence[NewRecord], numbers: Numbers) -> None:
+            if not left[0]:
+                raise TargetRefused("enough")
+            left[0] -= 1
+            append_and_settle(queue, batch, numbers)
+
+        patch.setattr(DirectoryQueue, "append", append_some)
+        assert [one.outcome for one in run_import(disk)] == [Outcome.FAILED]
+    return disk
+
+
+def delete_lines(disk: FaultDisk, *groups: str) -> None:
+    """As the gateway does. The log stays if somebody else has a position in it."""
+    with DirectoryTarget.open(disk, DATA, clock=fixed_clock) as target:
+        for group in groups:
+            target.store.delete(GroupKey("q", 0, group))
+
+
+def test_lines_that_were_deleted_meanwhile_get_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New ones begin at the log's end, behind what was stored: so does the import."""
+    before = cut_short(monkeypatch)
+    delete_lines(before, "kestrel", "kestrel+audit")
+    monkeypatch.setattr(DirectoryQueue, "append", append_and_settle)
+    ends = [before.crash(Fate.DROP, Random(1))]
+
+    def look(call: Call) -> None:
+        ends.append(before.crash(Fate.DROP, Random(1)))
+
+    before.observer = look
+    run_import(before)
+    before.observer = None
+    assert len(ends) > 50
+    for disk in ends:
+        (outcome,) = run_import(disk)
+        assert outcome.outcome in (Outcome.IMPORTED, Outcome.ALREADY)
+        assert not outcome.doubts
+        assert [item.data for item in line(disk, "q")] == [b"item %d" % number for number in range(20)]
+        assert len(line(disk, "q+audit")) == 15
+        assert [one.verdict for one in run_verify(disk)] == [Verdict.COMPLETE]
+
+
+def test_one_line_of_several_that_was_deleted_meanwhile_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = cut_short(monkeypatch)
+    delete_lines(disk, "kestrel+audit")
+    (outcome,) = run_import(disk)
+    assert outcome.outcome is Outcome.IMPORTED
+    assert [(doubt.file, str(doubt.kind)) for doubt in outcome.doubts] == [("q+audit", "line-deleted")]
+    assert outcome.is_in_doubt
+    assert len(line(disk, "q")) == 20
+
+
+def test_lines_that_were_deleted_when_all_was_imported_are_not_there_already() -> None:
+    """Their log is, if a Kafka group has a position in it."""
+    disk = disk_with(QUEUES)
+    run_import(disk)
+    delete_lines(disk, "kestrel", "kestrel+audit")
+    (outcome,) = run_import(disk)
+    assert outcome.outcome is Outcome.REFUSED
+    assert "deleted since" in (outcome.problem or "")
+    assert [one.outcome for one in run_import(disk, ImportRules(again=True))] == [Outcome.IMPORTED]
+    assert (len(line(disk, "q")), len(line(disk, "q+audit"))) == (20, 15)
+    assert [one.verdict for one in run_verify(disk)] == [Verdict.COMPLETE]
+
+
+def test_one_line_that_was_deleted_when_all_was_imported_is_told() -> None:
+    disk = disk_with(QUEUES)
+    run_import(disk)
+    delete_lines(disk, "kestrel+audit")
+    for rules in (ImportRules(), ImportRules(again=True)):
+        (outcome,) = run_import(disk, rules)
+        assert outcome.outcome is Outcome.REFUSED
+        assert "q+audit is not there any more" in (outcome.problem or "")
+    assert len(line(disk, "q")) == 20

@@ -6,7 +6,7 @@ import pytest
 
 from barbicel.codecs.kafka.new_batch import NewRecord
 from barbicel.gateway.migration.directory_target import DirectoryTarget
-from barbicel.gateway.migration.export import JournalExists
+from barbicel.gateway.migration.export import JournalExists, export_queues
 from barbicel.gateway.migration.importing import ImportRules
 from barbicel.gateway.migration.source import NoSuchQueue
 from barbicel.kestrel_compat.names import parse_queue_name
@@ -94,6 +94,25 @@ def test_queues_are_chosen() -> None:
 def test_what_a_killed_export_left_is_replaced() -> None:
     disk = disk_with({"q": [A]})
     run_import(disk)
-    disk.put(f"{BACK}/q~~export", b"half")
+    disk.put(f"{BACK}/~~export", b"half")
     run_export(disk, BACK)
     assert [entry.name for entry in disk.list(BACK)] == ["q"]
+
+
+def test_the_longest_name_that_a_file_can_have_is_written() -> None:
+    longest = "x" * 240 + "+" + "c" * 14
+    disk = exported({longest: [A], "x" * 249: [B]}, ImportRules())
+    assert journal(disk, longest) == A.raw
+    assert journal(disk, "x" * 249) == B.raw
+    assert all(len(path.rpartition("/")[2]) <= 255 for path in disk.files())
+
+
+def test_a_name_that_no_file_can_have_is_left_out_and_told() -> None:
+    """Made by a client of the gateway: Kestrel could not have had it."""
+    disk = FaultDisk()
+    names = ["q", "q+" + "\xe9" * 127, "q+" + "\xe9" * 126]
+    with DirectoryTarget.open(disk, DATA, clock=fixed_clock) as target:
+        target.make([parse_queue_name(name) for name in names]).close()
+        found = export_queues(disk, target, BACK)
+    assert [line.queue for line in found.lines] == [names[0], names[2]]
+    assert found.left_out == [names[1]]

@@ -10,11 +10,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from threading import Thread
 
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType  # type: ignore[import-untyped]
 
 from barbicel.disk import RealDisk
+from barbicel.gateway.client.kestrel_queues import KestrelServer
 from barbicel.gateway.migration.directory_target import DirectoryTarget
 from barbicel.gateway.migration.gateway_target import GatewayTarget
 from barbicel.gateway.migration.importing import FamilyOutcome, ImportRules, Outcome, import_family
@@ -27,6 +29,8 @@ from tests.golden.kestrel.writer import Step, addx, join, remove, reserve
 from tests.support.gateway import Gateway, running_gateway
 
 NEVER_MS = 9_999_999_999_999
+# As Kestrel answers.
+STATS = b"STAT uptime 5\r\nSTAT version 2.4.1\r\nEND\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -129,46 +133,72 @@ def test_an_item_that_needs_no_more_room_changes_no_limit(gateway: Gateway, tmp_
         assert int(found["topic"]["medium"]["max.message.bytes"]["value"]) == 1_048_588
 
 
-def test_killed_imports_go_on(gateway: Gateway, tmp_path: Path) -> None:
-    steps = [addx(b"%06d" % number + bytes(994), 1_600_000_000_000 + number) for number in range(6000)]
-    source = write(tmp_path, {"killed": steps})
+def begin(gateway: Gateway, source: str) -> subprocess.Popen[bytes]:
     arguments = ["--bootstrap", gateway.bootstrap, "--kestrel", f"{gateway.host}:{gateway.kestrel_port}"]
-    command = [
-        sys.executable,
-        "-W",
-        "ignore",
-        "-m",
-        "barbicel.cli.main",
-        "import-journals",
-        source,
-        *arguments,
-    ]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    log = next(iter(gateway.data.glob("topics/killed-*/0/segments/*.log")), None)
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-W", "ignore", "-m", "barbicel.cli.main"),
+            *("import-journals", source, *arguments),
+        ],
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+
+def wait_until_it_writes(process: subprocess.Popen[bytes], gateway: Gateway, queue: str) -> bool:
+    """Whether the queue's log has grown by half a megabyte before the import was done."""
+
+    def blocks() -> int:
+        return sum(path.stat().st_blocks for path in gateway.data.glob(f"topics/{queue}-*/0/segments/*.log"))
+
+    before, deadline = blocks(), time.monotonic() + 60
+    while process.poll() is None:
+        assert time.monotonic() < deadline
+        if blocks() > before + 1000:
+            return True
+        time.sleep(0.001)
+    return False
+
+
+def test_killed_imports_go_on(gateway: Gateway, tmp_path: Path) -> None:
+    source = write(tmp_path, {"killed": kilobytes(6000)})
     killed = 0
     for _ in range(3):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
-        before = 0 if log is None else log.stat().st_blocks
-        deadline = time.monotonic() + 60
-        while process.poll() is None and time.monotonic() < deadline:
-            log = next(iter(gateway.data.glob("topics/killed-*/0/segments/*.log")), None)
-            if log is not None and log.stat().st_blocks > before + 1000:
-                process.kill()
-                killed += 1
-            time.sleep(0.001)
+        process = begin(gateway, source)
+        if wait_until_it_writes(process, gateway, "killed"):
+            process.kill()
+            killed += 1
         process.wait(60)
     assert killed
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
-    assert process.wait(60) == 0
+    assert begin(gateway, source).wait(60) == 0
     (verdict,) = verify(gateway, source)
     assert verdict.verdict is Verdict.COMPLETE, verdict
     assert [item[:6] for item in drain(gateway, "killed")] == [b"%06d" % number for number in range(6000)]
 
 
+def test_a_gateway_that_is_killed_meanwhile_is_waited_for(tmp_path: Path) -> None:
+    """One run: it goes on with the queue at hand, and with others, for which it had other connections."""
+    (tmp_path / "journals").mkdir()
+    queues = {"a": kilobytes(6000), "b": items(1), "c": items(2, 3), "c+d": items(3)}
+    source = write(tmp_path / "journals", queues)
+    with running_gateway(tmp_path) as gateway:
+        process = begin(gateway, source)
+        assert wait_until_it_writes(process, gateway, "a")
+        gateway.kill()
+        gateway.start()
+        assert process.wait(120) == 0
+        assert {one.verdict for one in verify(gateway, source)} == {Verdict.COMPLETE}
+        assert [item[:6] for item in drain(gateway, "a")] == [b"%06d" % number for number in range(6000)]
+
+
+def kilobytes(count: int) -> list[Step]:
+    return [addx(b"%06d" % number + bytes(994), 1_600_000_000_000 + number) for number in range(count)]
+
+
 def test_nobody_there_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    with pytest.raises(TargetRefused, match="Kestrel at"):
+    with pytest.raises(TargetRefused, match="no Kestrel server answers"):
         GatewayTarget.open(("127.0.0.1", port), ("127.0.0.1", port))
 
 
@@ -185,3 +215,28 @@ def test_both_ways_lead_to_the_same_directory(tmp_path: Path) -> None:
         run_import(gateway, source)
     (verdict,) = run_verify(RealDisk(), source=source, data=str(tmp_path / "data"))
     assert verdict.verdict is Verdict.COMPLETE, verdict
+
+
+def test_ports_of_two_servers_are_refused_and_nothing_is_made(gateway: Gateway, tmp_path: Path) -> None:
+    with running_gateway(tmp_path) as other:
+        with pytest.raises(TargetRefused, match=r"of another server .*--kestrel"):
+            GatewayTarget.open((gateway.host, gateway.port), (other.host, other.kestrel_port))
+        with KestrelServer(other.host, other.kestrel_port, {}).connected() as queues:
+            assert queues.names() == []
+
+
+def test_a_kestrel_that_is_no_gateway_is_refused(gateway: Gateway) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        kestrel = ("127.0.0.1", listener.getsockname()[1])
+
+        def serve() -> None:
+            client, _ = listener.accept()
+            with client, client.makefile("rb") as requests:
+                for request in requests:
+                    client.sendall({b"version": b"VERSION 2.4.1\r\n", b"stats": STATS}[request.strip()])
+
+        thread = Thread(target=serve)
+        thread.start()
+        with pytest.raises(TargetRefused, match="of another server"):
+            GatewayTarget.open((gateway.host, gateway.port), kestrel)
+        thread.join(30)

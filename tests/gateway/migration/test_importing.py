@@ -7,14 +7,14 @@ import errno
 import pytest
 
 from barbicel.codecs.kafka.new_batch import NewRecord
-from barbicel.gateway.migration import records
+from barbicel.gateway.migration import source as source_module
 from barbicel.gateway.migration.directory_target import DirectoryTarget
 from barbicel.gateway.migration.importing import ImportRules, Outcome, plan_family
 from barbicel.gateway.migration.source import NoSuchQueue, open_source
-from barbicel.gateway.migration.target import LEDGER_TOPIC, TargetRefused, guard_group
+from barbicel.gateway.migration.target import LEDGER_TOPIC, TargetRefused
 from barbicel.gateway.migration.verify import Verdict
 from barbicel.gateway.migration.watch import Quiet
-from barbicel.kestrel_compat.names import parse_queue_name
+from barbicel.kestrel_compat.names import guard_group, parse_queue_name
 from barbicel.stroma import Ack, GroupKey
 from tests.gateway.migration.support import (
     DATA,
@@ -207,7 +207,7 @@ def test_nothing_is_left_under_way() -> None:
 
 
 def test_an_item_that_no_log_takes_is_skipped_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "MAX_ITEM_BYTES", 6)
+    monkeypatch.setattr(source_module, "MAX_ITEM_BYTES", 6)
     disk = disk_with({"q": [addx(b"small"), addx(b"far too large"), addx(b"tiny")], "q+a": [addx(b"tiny")]})
     (outcome,) = run_import(disk)
     assert [(one.file, one.position) for one in outcome.skipped] == [("q", len(addx(b"small").raw))]
@@ -215,6 +215,8 @@ def test_an_item_that_no_log_takes_is_skipped_and_told(monkeypatch: pytest.Monke
     assert [item.data for item in line(disk, "q")] == [b"small", b"tiny"]
     (verdict,) = run_verify(disk)
     assert verdict.lines[0].verdict is Verdict.INCOMPLETE
+    assert verdict.lines[0].difference == "item 2 (q at byte 26) is too large and was not imported"
+    assert verdict.lines[0].journal_items == 3
 
 
 def test_one_queue_that_cannot_be_read_does_not_stop_the_others() -> None:

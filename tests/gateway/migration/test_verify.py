@@ -74,6 +74,22 @@ def test_a_difference_is_named(change: Callable[[list[NewRecord]], list[NewRecor
     assert verdict.lines[0].journal_digest != verdict.lines[0].target_digest
 
 
+def test_a_batch_that_is_there_twice_is_found() -> None:
+    disk = disk_with({"q": STEPS})
+    run_import(disk)
+    (family,) = open_source(disk, "/journals").families
+
+    def repeat(_: DirectoryTarget, queue: DirectoryQueue) -> None:
+        for batch in cut_batches(GOOD, family.import_id):
+            queue.append(batch)
+        queue.settle()
+
+    with_queue(disk, repeat)
+    (verdict,) = run_verify(disk)
+    assert verdict.verdict is Verdict.INCOMPLETE
+    assert verdict.problem == "what ends at offset 5 was stored before, too"
+
+
 def with_queue(disk: FaultDisk, change: Callable[[DirectoryTarget, DirectoryQueue], object]) -> None:
     with DirectoryTarget.open(disk, DATA, clock=fixed_clock) as target:
         queue = target.find("q")
