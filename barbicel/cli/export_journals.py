@@ -12,9 +12,11 @@ from barbicel.cli.options import directory_name, json_option
 from barbicel.cli.page import Page, number_table, render_json
 from barbicel.disk import RealDisk
 from barbicel.gateway.migration.directory_target import DirectoryTarget
-from barbicel.gateway.migration.export import ExportedLine, export_queues
+from barbicel.gateway.migration.export import Exported, export_queues
 
 __all__ = ["export_journals"]
+
+EXIT_LEFT_OUT = 1
 
 
 @click.command("export-journals")
@@ -23,8 +25,14 @@ __all__ = ["export_journals"]
 @data_option
 @config_option
 @json_option
+@click.pass_context
 def export_journals(
-    destination: str, queues: Sequence[str], data: str | None, path: str | None, as_json: bool
+    ctx: click.Context,
+    destination: str,
+    queues: Sequence[str],
+    data: str | None,
+    path: str | None,
+    as_json: bool,
 ) -> None:
     """Write the queues of a data directory into DEST, as journals of Kestrel 2.4. No server may run on it.
 
@@ -32,22 +40,31 @@ def export_journals(
     read. The queues stay as they are, and no journal in DEST is overwritten.
 
     \b
+    Example:
+      barbicel export-journals /var/spool/kestrel.new --data ./data
+
+    \b
     Exit codes:
       0  written
+      1  written, but a name is too long for a file: see the list
       2  wrong usage, or something cannot be read or written
     """
     disk, config = RealDisk(), loaded_config(path)
     with DirectoryTarget.open(disk, data or config.data_directory, config=config, may_create=False) as target:
         exported = export_queues(disk, target, destination, queues)
     if as_json:
-        render_json({"destination": destination, "queues": [line._asdict() for line in exported]})
+        lines = [line._asdict() for line in exported.lines]
+        render_json({"destination": destination, "queues": lines, "left_out": exported.left_out})
     else:
         _tell(Page(), destination, exported)
+    ctx.exit(EXIT_LEFT_OUT if exported.left_out else 0)
 
 
-def _tell(page: Page, destination: str, exported: Sequence[ExportedLine]) -> None:
+def _tell(page: Page, destination: str, exported: Exported) -> None:
     page.line(f"Journals {destination}")
-    if exported:
-        page.table("Queues", number_table(("queue", "items", "open", "bytes"), exported, words=("queue",)))
-    items = sum(line.items for line in exported)
-    page.ending(f"Wrote {counted(len(exported), 'journal')} of {counted(items, 'item')}.")
+    lines = exported.lines
+    if lines:
+        page.table("Queues", number_table(("queue", "items", "open", "bytes"), lines, words=("queue",)))
+    page.section("Not written, the name is too long for a file", exported.left_out)
+    items = sum(line.items for line in lines)
+    page.ending(f"Wrote {counted(len(lines), 'journal')} of {counted(items, 'item')}.")

@@ -25,7 +25,17 @@ __all__ = ["inspect"]
 @group_options
 @click.option("--deep", is_flag=True, help=f"List the first {SAMPLE_ENTRIES} entries of each group's tables.")
 def inspect(directory: str, selection: Selection, as_json: bool, deep: bool) -> None:
-    """Show what the groups in DIR have consumed. Nothing is changed."""
+    """Show what the groups in DIR have consumed. Nothing is changed.
+
+    \b
+    Example:
+      barbicel group inspect ./data/groups --topic orders
+
+    \b
+    Exit codes:
+      0  shown
+      2  wrong usage, or the directory cannot be read
+    """
     findings = look(RealDisk(), directory, selection, deep=deep)
     if as_json:
         render_json(describe_findings(findings))

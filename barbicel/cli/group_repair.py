@@ -67,6 +67,10 @@ def repair(
     or replaces it keeps aside, next to where it was. The exit code is 0 if all is sound afterwards.
 
     A damaged group starts at the start offset, and what is readable of its delta still counts.
+
+    \b
+    Example:
+      barbicel group repair ./data/groups --group billing --apply
     """
     if log is not None and start_offset is not None:
         raise click.UsageError("--log and --start-offset exclude each other", ctx)

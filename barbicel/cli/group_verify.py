@@ -21,6 +21,10 @@ def verify(ctx: click.Context, directory: str, selection: Selection, as_json: bo
     """Tell what is wrong with the groups in DIR. Nothing is changed.
 
     \b
+    Example:
+      barbicel group verify ./data/groups
+
+    \b
     Exit codes, the highest that applies:
       0  sound
       1  opening the groups does what is to be done

@@ -5,19 +5,18 @@ Also what its two relatives share with it: the options, and the target that they
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from typing import NamedTuple
 
 import click
 
+from barbicel.cli.client_file import client_config_option, client_settings
 from barbicel.cli.offsets import counted
 from barbicel.cli.options import directory_name, json_option
 from barbicel.cli.page import Page, number_table, render_json
+from barbicel.cli.settings import config_option, data_option, loaded_config, parse_address
 from barbicel.clock import wall_clock_ms
-from barbicel.config.setting import ConfigError
-from barbicel.config.settings import Config
-from barbicel.config.sources import load_config
 from barbicel.disk import RealDisk
 from barbicel.gateway.migration.importing import (
     FamilyOutcome,
@@ -26,21 +25,29 @@ from barbicel.gateway.migration.importing import (
     import_family,
     plan_family,
 )
-from barbicel.gateway.migration.source import JournalSource, open_source
+from barbicel.gateway.migration.source import JournalSource, NoSuchQueue, open_source
 from barbicel.gateway.migration.target import Target
 from barbicel.gateway.migration.watch import Watch, watching
 from barbicel.kestrel_compat.journals.queue import Doubt
 
 __all__ = [
+    "TargetOptions",
+    "client_config_option",
     "config_option",
     "data_option",
     "describe_doubts",
+    "describe_import",
     "doubt_lines",
+    "found_journals",
+    "import_exit_code",
     "import_journals",
     "journal_options",
     "loaded_config",
+    "named",
     "opened_target",
+    "parse_address",
     "queue_option",
+    "tell_import",
 ]
 
 EXIT_DOUBTS = 1
@@ -51,15 +58,6 @@ KEEP_OPEN_SECONDS = 3600
 queue_option = click.option(
     "--queue", "queues", metavar="NAME", multiple=True, help="Only this queue and its children; repeatable."
 )
-data_option = click.option(
-    "--data",
-    metavar="DIR",
-    callback=directory_name,
-    help="The data directory; default: as the server's settings say.",
-)
-config_option = click.option(
-    "--config", "path", metavar="FILE", help="The server's settings; barbicel.toml if there is one."
-)
 
 _JOURNAL_OPTIONS = (
     click.argument("source", metavar="SOURCE", callback=directory_name),
@@ -69,6 +67,7 @@ _JOURNAL_OPTIONS = (
     click.option(
         "--kestrel", metavar="HOST:PORT", help=f"The gateway's Kestrel port; default: {KESTREL_PORT} there."
     ),
+    client_config_option,
     config_option,
     json_option,
 )
@@ -81,42 +80,50 @@ def journal_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def found_journals(source: str, queues: Sequence[str]) -> JournalSource:
+    """Raises NoSuchQueue if there are none: whoever mistypes a path would be told that all of it is there."""
+    journals = open_source(RealDisk(), source, queues)
+    if not journals.families:
+        raise NoSuchQueue("there are no journals here", path=source)
+    return journals
+
+
 # --- the target -----------------------------------------------------------------------------------------
 
 
-def loaded_config(path: str | None) -> Config:
-    try:
-        return load_config(RealDisk(), path=path, environment=os.environ)
-    except ConfigError as error:
-        raise click.UsageError("; ".join(error.problems)) from error
+class TargetOptions(NamedTuple):
+    """What a command was told of its target, as it was told."""
+
+    data: str | None = None
+    bootstrap: str | None = None
+    kestrel: str | None = None
+    client_file: str | None = None
+    path: str | None = None
 
 
-def opened_target(
-    data: str | None, bootstrap: str | None, kestrel: str | None, path: str | None, *, may_create: bool
-) -> Target:
-    if bootstrap is None:
-        if kestrel is not None:
-            raise click.UsageError("--kestrel goes with --bootstrap")
-        from barbicel.gateway.migration.directory_target import DirectoryTarget
-
-        config = loaded_config(path)
-        directory = data or config.data_directory
-        return DirectoryTarget.open(RealDisk(), directory, config=config, may_create=may_create)
-    if data is not None:
+def opened_target(options: TargetOptions, *, may_create: bool) -> Target:
+    if options.bootstrap is None:
+        return _opened_directory(options, may_create)
+    if options.data is not None:
         raise click.UsageError("the target is --data or --bootstrap, not both")
     from barbicel.gateway.migration.gateway_target import GatewayTarget
 
-    host, port = parse_address("--bootstrap", bootstrap)
-    return GatewayTarget.open(
-        (host, port), (host, KESTREL_PORT) if kestrel is None else parse_address("--kestrel", kestrel)
-    )
+    host, port = parse_address("--bootstrap", options.bootstrap)
+    kestrel = (host, KESTREL_PORT)
+    if options.kestrel is not None:
+        kestrel = parse_address("--kestrel", options.kestrel)
+    return GatewayTarget.open((host, port), kestrel, client_settings(options.client_file))
 
 
-def parse_address(option: str, text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise click.UsageError(f"{option} is HOST:PORT, not {text!r}")
-    return host.strip("[]"), int(port)
+def _opened_directory(options: TargetOptions, may_create: bool) -> Target:
+    for name, value in (("--kestrel", options.kestrel), ("--client-config", options.client_file)):
+        if value is not None:
+            raise click.UsageError(f"{name} goes with --bootstrap")
+    from barbicel.gateway.migration.directory_target import DirectoryTarget
+
+    config = loaded_config(options.path)
+    directory = options.data or config.data_directory
+    return DirectoryTarget.open(RealDisk(), directory, config=config, may_create=may_create)
 
 
 # --- the verb -------------------------------------------------------------------------------------------
@@ -142,6 +149,7 @@ def import_journals(
     data: str | None,
     bootstrap: str | None,
     kestrel: str | None,
+    client_file: str | None,
     path: str | None,
     as_json: bool,
     dry_run: bool,
@@ -156,6 +164,12 @@ def import_journals(
     one log.
 
     \b
+    Examples:
+      barbicel import-journals /var/spool/kestrel --dry-run
+      barbicel import-journals /var/spool/kestrel --bootstrap localhost:9092
+      barbicel import-journals /var/spool/kestrel --bootstrap gw:9093 --client-config me.conf
+
+    \b
     Exit codes:
       0  all of it is imported
       1  imported, but something was skipped or is odd: see the list
@@ -164,19 +178,21 @@ def import_journals(
     """
     if keep_open and bootstrap is not None:
         raise click.UsageError("--keep-open needs --data: in a gateway an open read is a connection's")
-    journals = open_source(RealDisk(), source, queues)
+    journals = found_journals(source, queues)
     deadline_ms = wall_clock_ms() + keep_open_seconds * 1000 if keep_open else None
-    with watching("importing", is_quiet=as_json) as watch:
+    sizes_bytes = [family.size_bytes for family in journals.families]
+    with watching("importing", sizes_bytes, is_quiet=as_json) as watch:
         if dry_run:
             outcomes = [plan_family(journals, family, watch) for family in journals.families]
         else:
-            with opened_target(data, bootstrap, kestrel, path, may_create=True) as target:
+            options = TargetOptions(data, bootstrap, kestrel, client_file, path)
+            with opened_target(options, may_create=True) as target:
                 outcomes = _import_all(journals, target, ImportRules(deadline_ms, again), watch)
     if as_json:
-        render_json(_describe(journals, outcomes))
+        render_json(describe_import(journals, outcomes))
     else:
-        _tell(Page(), journals, outcomes)
-    ctx.exit(_exit_code(journals, outcomes))
+        tell_import(Page(), journals, outcomes)
+    ctx.exit(import_exit_code(journals, outcomes))
 
 
 def _import_all(
@@ -186,7 +202,7 @@ def _import_all(
     return [import_family(journals, family, target, completed, rules, watch) for family in journals.families]
 
 
-def _exit_code(journals: JournalSource, outcomes: Sequence[FamilyOutcome]) -> int:
+def import_exit_code(journals: JournalSource, outcomes: Sequence[FamilyOutcome]) -> int:
     if any(one.outcome in (Outcome.REFUSED, Outcome.FAILED) for one in outcomes):
         return EXIT_INCOMPLETE
     in_doubt = any(one.is_in_doubt for one in outcomes)
@@ -206,7 +222,7 @@ def doubt_lines(doubts: Iterable[Doubt]) -> list[str]:
     return [f"{doubt.file}, byte {doubt.position}: {doubt.what} ({doubt.kind.value})" for doubt in doubts]
 
 
-def _describe(journals: JournalSource, outcomes: Sequence[FamilyOutcome]) -> dict[str, object]:
+def describe_import(journals: JournalSource, outcomes: Sequence[FamilyOutcome]) -> dict[str, object]:
     return {
         "source": journals.directory,
         "doubts": describe_doubts(journals.doubts),
@@ -223,7 +239,12 @@ def _describe(journals: JournalSource, outcomes: Sequence[FamilyOutcome]) -> dic
     }
 
 
-def _tell(page: Page, journals: JournalSource, outcomes: Sequence[FamilyOutcome]) -> None:
+def named(queue: str, problem: str) -> str:
+    """A target may have named it already."""
+    return problem if problem.startswith(f"{queue}: ") else f"{queue}: {problem}"
+
+
+def tell_import(page: Page, journals: JournalSource, outcomes: Sequence[FamilyOutcome]) -> None:
     page.line(f"Journals {journals.directory}")
     rows = [
         (line.queue, line.items, line.open_reads, line.operations, line.bytes, one.outcome.value)
@@ -235,7 +256,7 @@ def _tell(page: Page, journals: JournalSource, outcomes: Sequence[FamilyOutcome]
         page.table("Queues", number_table(columns, rows, words=("queue", "outcome")))
     already = [one.master for one in outcomes if one.outcome is Outcome.ALREADY]
     page.section("Already imported, nothing was done", already)
-    page.section("Not imported", [f"{one.master}: {one.problem}" for one in outcomes if one.problem])
+    page.section("Not imported", [named(one.master, one.problem) for one in outcomes if one.problem])
     skipped = [item for one in outcomes for item in one.skipped]
     page.section("Skipped", [f"{item.file}, byte {item.position}: {item.what}" for item in skipped])
     doubts = [*journals.doubts, *(doubt for one in outcomes for doubt in one.doubts)]
@@ -251,4 +272,6 @@ def _summary(outcomes: Sequence[FamilyOutcome]) -> str:
         return f"A dry run: {counted(records, 'record')} would be stored."
     done = sum(one.outcome is Outcome.IMPORTED for one in outcomes)
     earlier = f" An earlier run had stored {counted(before, 'record')}." if before else ""
-    return f"Imported {counted(done, 'queue')}: {counted(records, 'record')} stored.{earlier}"
+    is_failed = any(one.outcome is Outcome.FAILED for one in outcomes)
+    rest = " Run it again for the rest: it goes on behind what is stored." if is_failed else ""
+    return f"Imported {counted(done, 'queue')}: {counted(records, 'record')} stored.{earlier}{rest}"

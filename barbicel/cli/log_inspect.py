@@ -28,7 +28,17 @@ __all__ = ["inspect"]
 @click.option("--deep", is_flag=True, help="Read every record.")
 @json_option
 def inspect(directory: str, deep: bool, as_json: bool) -> None:
-    """Show what is in the log in DIR. Nothing is changed."""
+    """Show what is in the log in DIR. Nothing is changed.
+
+    \b
+    Example:
+      barbicel log inspect ./data/topics/orders-*/0 --deep
+
+    \b
+    Exit codes:
+      0  shown
+      2  wrong usage, not a log, or it cannot be read
+    """
     disk = RealDisk()
     findings = look(disk, directory, deep=deep)
     layout, segments = findings.plan.layout, findings.plan.segments

@@ -53,6 +53,10 @@ def recover(ctx: click.Context, directory: str, target: str, as_json: bool) -> N
     Offsets stay as they are; the new log knows which ones were lost.
 
     \b
+    Example:
+      barbicel log recover ./data/topics/orders-*/0 ./recovered
+
+    \b
     Exit codes:
       0  nothing is lost
       2  wrong usage, not a log, or it cannot be read or written

@@ -37,6 +37,11 @@ def repair(ctx: click.Context, directory: str, apply: bool, as_json: bool) -> No
 
     Without --apply it only tells what it would do, with the exit codes of 'verify'. What a repair cuts off
     or replaces it keeps aside, next to where it was. The exit code is 0 if the log is sound afterwards.
+
+    \b
+    Examples:
+      barbicel log repair ./data/topics/orders-*/0
+      barbicel log repair ./data/topics/orders-*/0 --apply
     """
     disk = RealDisk()
     done = _apply(disk, Layout(directory)) if apply else Repair(look(disk, directory, deep=True), None)

@@ -22,6 +22,10 @@ def verify(ctx: click.Context, directory: str, deep: bool, as_json: bool) -> Non
     """Tell what is wrong with the log in DIR. Nothing is changed.
 
     \b
+    Example:
+      barbicel log verify ./data/topics/orders-*/0 --deep
+
+    \b
     Exit codes:
       0  sound
       1  no offset is lost, opening the log does what is to be done

@@ -14,6 +14,8 @@ from barbicel.config.setting import ConfigError
 from barbicel.config.settings import SETTINGS
 from barbicel.config.sources import load_config
 from barbicel.disk import RealDisk
+from barbicel.gateway.admin.timed_disk import TimedDisk
+from barbicel.gateway.log_lines import FORMATTERS
 from barbicel.gateway.service import run
 
 __all__ = ["serve"]
@@ -44,7 +46,12 @@ def serve(ctx: click.Context, /, path: str | None, **flags: str | None) -> None:
 
     \b
     Example:
-      barbicel serve --data-directory /var/lib/barbicel --listeners PLAINTEXT://0.0.0.0:9092
+      barbicel serve --data-directory ./data --durability write
+
+    \b
+    Exit codes:
+      0  stopped in order, by a signal or a client that may
+      2  wrong settings, or it cannot start: the last line says why
     """
     given = {
         setting.name: text for setting in SETTINGS.values() if (text := flags[setting.attribute]) is not None
@@ -56,5 +63,7 @@ def serve(ctx: click.Context, /, path: str | None, **flags: str | None) -> None:
         for problem in error.problems:
             click.echo(f"barbicel serve: {problem}", err=True)
         ctx.exit(2)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    run(RealDisk(), config, load)
+    lines = logging.StreamHandler()
+    lines.setFormatter(FORMATTERS[config.log_format])
+    logging.basicConfig(level=logging.INFO, handlers=[lines])
+    run(TimedDisk(), config, load)

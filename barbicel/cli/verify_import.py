@@ -8,14 +8,16 @@ from dataclasses import asdict
 import click
 
 from barbicel.cli.import_journals import (
+    TargetOptions,
     describe_doubts,
     doubt_lines,
+    found_journals,
     journal_options,
+    named,
     opened_target,
 )
 from barbicel.cli.page import Page, number_table, render_json
-from barbicel.disk import RealDisk
-from barbicel.gateway.migration.source import JournalSource, open_source
+from barbicel.gateway.migration.source import JournalSource
 from barbicel.gateway.migration.verify import FamilyVerdict, Verdict, verify_family
 from barbicel.gateway.migration.watch import watching
 from barbicel.kestrel_compat.journals.queue import Doubt
@@ -44,10 +46,15 @@ def verify_import(
     data: str | None,
     bootstrap: str | None,
     kestrel: str | None,
+    client_file: str | None,
     path: str | None,
     as_json: bool,
 ) -> None:
     """Compare the journals in SOURCE with what was imported: counts, order, and a digest of the contents.
+
+    \b
+    Example:
+      barbicel verify-import /var/spool/kestrel --bootstrap localhost:9092
 
     \b
     Exit codes, the highest that applies:
@@ -56,10 +63,12 @@ def verify_import(
       2  wrong usage, or SOURCE or the target cannot be used
       3  not complete
     """
-    journals = open_source(RealDisk(), source, queues)
+    journals = found_journals(source, queues)
+    options = TargetOptions(data, bootstrap, kestrel, client_file, path)
+    sizes_bytes = [family.size_bytes for family in journals.families]
     with (
-        watching("comparing", is_quiet=as_json) as watch,
-        opened_target(data, bootstrap, kestrel, path, may_create=False) as target,
+        watching("comparing", sizes_bytes, is_quiet=as_json) as watch,
+        opened_target(options, may_create=False) as target,
     ):
         completed = target.completed()
         verdicts = [verify_family(journals, family, target, completed, watch) for family in journals.families]
@@ -83,6 +92,7 @@ def _describe(
     return {
         "source": journals.directory,
         "verdict": overall.value,
+        "doubts": describe_doubts(journals.doubts),
         "queues": [{**asdict(one), "doubts": describe_doubts(one.doubts)} for one in verdicts],
     }
 
@@ -105,7 +115,7 @@ def _tell(page: Page, journals: JournalSource, verdicts: Sequence[FamilyVerdict]
     if rows:
         columns = ("queue", "in journals", "in target", "read", "digest", "in target ", "verdict")
         page.table("Queues", number_table(columns, rows, words=("queue", "verdict")))
-    page.section("Not there", [f"{one.master}: {one.problem}" for one in verdicts if one.problem])
+    page.section("Not there", [named(one.master, one.problem) for one in verdicts if one.problem])
     page.section("First differences", [f"{one.queue}: {one.difference}" for one in lines if one.difference])
     doubts = _doubts(journals, verdicts)
     page.section("Doubtful in the journals, which no comparison can settle", doubt_lines(doubts))

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from barbicel.disk import RealDisk
+from barbicel.gateway.migration.directory_target import DirectoryTarget
+from barbicel.kestrel_compat.names import parse_queue_name
 from tests.cli.support import document, run, words
 from tests.golden.kestrel.writer import addx, join
 
@@ -55,3 +58,13 @@ def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "there is no data directory" in result.stderr
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_name_that_is_too_long_for_a_file_is_told(tmp_path: Path) -> None:
+    name = "q+" + "\xe9" * 200
+    with DirectoryTarget.open(RealDisk(), str(tmp_path / "data")) as target:
+        target.make([parse_queue_name("q"), parse_queue_name(name)]).close()
+    result = run("export-journals", tmp_path / "back", "--data", tmp_path / "data")
+    assert result.exit_code == 1
+    assert f"Not written, the name is too long for a file {name}" in words(result)
+    assert "Wrote 1 journal of 0 items." in words(result)

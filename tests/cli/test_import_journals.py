@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from barbicel.cli.import_journals import named
 from tests.cli.support import document, run, run_on_terminal, snapshot, words
 from tests.golden.kestrel.writer import Step, addx, join, reserve
 
@@ -112,6 +114,8 @@ def test_open_reads_stay_open(journals: Path, data: Path) -> None:
         (["--bootstrap", "h:1", "--data", "d"], "not both"),
         (["--bootstrap", "h:1", "--keep-open"], "--keep-open needs --data"),
         (["--data", "d", "--kestrel", "h:1"], "--kestrel goes with --bootstrap"),
+        (["--data", "d", "--client-config", "f"], "--client-config goes with --bootstrap"),
+        (["--bootstrap", "h:1", "--client-config", "/nowhere.properties"], "/nowhere.properties"),
         (["--queue", "nobody"], "no journal of the queue 'nobody'"),
         (["--queue", "a.b"], "queue name"),
         (["--data", ""], "empty"),
@@ -137,8 +141,14 @@ def test_a_source_that_is_not_there(tmp_path: Path, data: Path) -> None:
 def test_an_empty_source(tmp_path: Path, data: Path) -> None:
     (tmp_path / "journals").mkdir()
     result = run("import-journals", tmp_path / "journals", "--data", data)
-    assert result.exit_code == 0
-    assert "Imported 0 queues" in words(result)
+    assert result.exit_code == 2
+    assert "there are no journals here" in result.stderr
+    assert not data.exists()
+
+
+def test_a_queue_is_named_once() -> None:
+    assert named("q", "q: full") == "q: full"
+    assert named("q", "quite full") == "q: quite full"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
@@ -165,4 +175,38 @@ def test_a_directory_that_a_server_uses(journals: Path, data: Path) -> None:
     with Catalogue.open(RealDisk(), str(data)):
         result = run("import-journals", journals, "--data", data)
     assert result.exit_code == 2
-    assert "a server uses this data directory (stop it, or name it with --bootstrap)" in result.stderr
+    assert "a server uses this data directory, or another import (stop it, or name" in result.stderr
+
+
+def test_what_failed_is_no_number_of_records(
+    journals: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full in the middle: what an earlier run had stored is not taken off."""
+    from barbicel.errors import DiskError
+    from barbicel.gateway.migration import marks
+    from barbicel.gateway.migration.directory_queue import DirectoryQueue
+
+    append, left = DirectoryQueue.append, [1]
+
+    def append_until_full(queue: DirectoryQueue, *args: Any) -> None:
+        if not left[0]:
+            raise DiskError("write", "x.log", OSError(28, "No space left on device"))
+        left[0] -= 1
+        append(queue, *args)
+
+    monkeypatch.setattr(marks, "MAX_BATCH_RECORDS", 1)
+    monkeypatch.setattr(DirectoryQueue, "append", append_until_full)
+    for before in ("", " An earlier run had stored 1 record."):
+        result = run("import-journals", journals, "--data", data)
+        assert result.exit_code == 3
+        assert f"Imported 0 queues: 0 records stored.{before} Run it again for the rest" in words(result)
+    monkeypatch.setattr(DirectoryQueue, "append", append)
+    result = run("import-journals", journals, "--data", data)
+    assert "Imported 1 queue: 2 records stored. An earlier run had stored 1 record." in words(result)
+
+
+def test_a_verification_as_json_has_what_belongs_to_no_queue(journals: Path, data: Path) -> None:
+    (journals / "q.bak").write_bytes(b"")
+    run("import-journals", journals, "--data", data)
+    result = document(run("verify-import", journals, "--data", data, "--json"))
+    assert [(doubt["file"], doubt["kind"]) for doubt in result["doubts"]] == [("q.bak", "stray")]

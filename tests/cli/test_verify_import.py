@@ -67,3 +67,12 @@ def test_a_target_that_is_not_there(journals: Path, tmp_path: Path) -> None:
     result = run("verify-import", journals, "--data", tmp_path / "nowhere")
     assert result.exit_code == 2
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_where_there_are_no_journals_nothing_is_complete(data: Path, tmp_path: Path) -> None:
+    """A path that is not quite the one that was meant."""
+    (tmp_path / "spool" / "kestrel").mkdir(parents=True)
+    (tmp_path / "spool" / ".gitignore").write_text("*")
+    result = run("verify-import", tmp_path / "spool", "--data", data)
+    assert result.exit_code == 2
+    assert "there are no journals here" in result.stderr

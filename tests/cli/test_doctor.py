@@ -1,0 +1,224 @@
+"""`barbicel doctor`: each thing that can be wrong is found, with what to do about it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barbicel.cli.checks import machine, storage
+from tests.cli.live import Live, invoke
+from tests.cli.support import document, run_on_terminal
+from tests.support.gateway import Gateway
+
+
+def diagnose(
+    tmp_path: Path, *arguments: str, env: dict[str, str] | None = None
+) -> tuple[int, list[dict[str, Any]]]:
+    """On ports that nobody has."""
+    free = {
+        "BARBICEL_LISTENERS": "PLAINTEXT://127.0.0.1:0",
+        "BARBICEL_KESTREL_PORT": "0",
+        "BARBICEL_ADMIN_PORT": "0",
+    }
+    data = () if "--data" in arguments else ("--data", str(tmp_path / "data"))
+    result = invoke("doctor", "--json", *data, *arguments, env={**free, **(env or {})})
+    return result.exit_code, document(result)["findings"]
+
+
+def of(findings: list[dict[str, Any]], check: str) -> dict[str, Any]:
+    return next(one for one in findings if one["check"] == check)
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data directory with a topic and a queue, closed in order."""
+    gateway = Gateway(tmp_path_factory.mktemp("stopped"), {})
+    gateway.start()
+    live = Live(gateway)
+    live.kafka("produce", "orders", stdin=b"secret tea\n")
+    live.kafka("consume", "orders", "--group", "g")
+    live.kestrel("queue", "put", "jobs", "secret work")
+    gateway.stop()
+    return gateway.data
+
+
+def partition(data: Path) -> Path:
+    return next(data.glob("topics/orders-*/0"))
+
+
+def test_before_the_first_start(tmp_path: Path) -> None:
+    code, findings = diagnose(tmp_path)
+    assert code in (0, 1)  # this machine may have few open files, or no time service
+    assert "the first start makes it" in of(findings, "data directory")["what"]
+    assert of(findings, "syncs")["level"] == "ok"
+    assert not list(tmp_path.iterdir())  # what it wrote is gone
+
+
+def test_a_directory_in_order(tmp_path: Path, stopped: Path) -> None:
+    code, findings = diagnose(tmp_path, "--data", str(stopped), "--deep")
+    assert code in (0, 1)
+    assert "no server uses it" in of(findings, "data directory")["what"]
+    assert of(findings, "logs")["what"] == "2 logs sound"
+    assert "sound" in of(findings, "groups")["what"]
+
+
+def test_beside_a_server(live: Live) -> None:
+    result = invoke("doctor", env=live.settings())
+    assert result.exit_code in (0, 1)
+    assert f"process {live.gateway.pid} serves it" in result.stdout
+    assert f"{live.gateway.bootstrap} answers (listeners)" in result.stdout
+
+
+def test_on_a_terminal_it_fits(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in live.settings().items():
+        monkeypatch.setenv(name, value)
+    assert "Checks" in run_on_terminal("doctor").stdout
+
+
+def test_a_damaged_log(tmp_path: Path, stopped: Path) -> None:
+    copied = copy(stopped, tmp_path)
+    (segment,) = partition(copied).glob("segments/*.log")
+    data = bytearray(segment.read_bytes())
+    data[-20] ^= 1
+    segment.write_bytes(data)
+    (partition(copied) / "segments" / segment.with_suffix(".isum").name).unlink(missing_ok=True)
+    code, findings = diagnose(tmp_path, "--data", str(copied), "--deep")
+    assert code == 3
+    found = of(findings, "logs")
+    assert (found["level"], "damaged" in found["what"]) == ("fault", True)
+    assert "barbicel log verify" in found["advice"]
+
+
+def test_a_topic_whose_file_is_broken(tmp_path: Path, stopped: Path) -> None:
+    copied = copy(stopped, tmp_path)
+    (partition(copied).parent / "topic.json").write_text("{}")
+    code, findings = diagnose(tmp_path, "--data", str(copied))
+    assert code == 3
+    assert "topic.json" in of(findings, "logs")["what"]
+
+
+def test_damaged_groups(tmp_path: Path, stopped: Path) -> None:
+    copied = copy(stopped, tmp_path)
+    for file in copied.glob("groups/**/*"):
+        if file.is_file() and file.name != "LOCK" and file.stat().st_size > 16:
+            file.write_bytes(b"\0" * file.stat().st_size)
+    code, findings = diagnose(tmp_path, "--data", str(copied))
+    assert code == 3
+    assert "group" in (of(findings, "groups")["advice"] or "")
+
+
+def test_a_directory_that_is_another_ones(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "holiday.jpg").touch()
+    code, findings = diagnose(tmp_path)
+    assert code == 3
+    assert "no data directory" in of(findings, "data directory")["what"]
+
+
+def test_settings_that_cannot_be_used(tmp_path: Path) -> None:
+    file = tmp_path / "barbicel.toml"
+    file.write_text("num.partitions = 0\nno.such = 1\n")
+    code, findings = diagnose(tmp_path, "--config", str(file))
+    assert code == 3
+    faults = [one["what"] for one in findings if one["check"] == "settings"]
+    assert len(faults) == 2
+    assert any("no.such is no setting" in what for what in faults)
+
+
+def test_a_file_of_settings_that_is_not_there(tmp_path: Path) -> None:
+    code, findings = diagnose(tmp_path, "--config", str(tmp_path / "nowhere.toml"))
+    assert code == 3
+    assert of(findings, "settings")["level"] == "fault"
+
+
+def test_a_port_that_another_has(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        code, findings = diagnose(tmp_path, env={"BARBICEL_KESTREL_PORT": str(port)})
+    assert code == 3
+    found = of(findings, "ports")
+    assert f"127.0.0.1:{port}" in found["what"]
+    assert "kestrel.port" in found["advice"]
+
+
+def test_an_address_that_the_machine_does_not_have(tmp_path: Path) -> None:
+    code, findings = diagnose(tmp_path, env={"BARBICEL_LISTENERS": "PLAINTEXT://192.0.2.1:9092"})
+    assert code == 3
+    assert "no such address" in of(findings, "ports")["advice"]
+
+
+def test_few_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 1024))
+    _, findings = diagnose(tmp_path)
+    found = of(findings, "open files")
+    assert (found["level"], "1024" in found["what"]) == ("warning", True)
+
+
+def test_a_clock_that_was_set_back(tmp_path: Path, stopped: Path) -> None:
+    copied = copy(stopped, tmp_path)
+    os.utime(copied / "cluster.json", (4e9, 4e9))
+    code, findings = diagnose(tmp_path, "--data", str(copied))
+    assert code == 3
+    assert "set the clock" in of(findings, "clock")["advice"]
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    code, findings = diagnose(tmp_path, env={"BARBICEL_ADMIN_MIN_FREE_BYTES": str(1 << 60)})
+    assert code == 3
+    assert "the disk is full" in of(findings, "room")["what"]
+
+
+def test_a_file_system_in_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"/dev/a / ext4 rw 0 0\ntmpfs {tmp_path} tmpfs rw 0 0\n")
+    monkeypatch.setattr(storage, "MOUNTS_FILE", str(mounts))
+    code, findings = diagnose(tmp_path)
+    assert code >= 1
+    assert "gone after a restart" in of(findings, "file system")["what"]
+
+
+def test_slow_syncs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(storage, "SLOW_MS", -1.0)
+    _, findings = diagnose(tmp_path)
+    assert of(findings, "syncs")["level"] == "warning"
+
+
+def test_a_store_that_is_not_there(tmp_path: Path) -> None:
+    settings = {"BARBICEL_REMOTE_LOG_STORAGE_SYSTEM_ENABLE": "true"}
+    _, findings = diagnose(tmp_path, env={**settings, "BARBICEL_TIER_STORE": str(tmp_path / "store")})
+    assert of(findings, "object store")["level"] == "ok"
+    (tmp_path / "taken").write_text("a file")
+    code, findings = diagnose(tmp_path, env={**settings, "BARBICEL_TIER_STORE": str(tmp_path / "taken")})
+    assert code == 3
+    assert of(findings, "object store")["level"] == "fault"
+
+
+@pytest.mark.parametrize(
+    ("script", "level", "what"),
+    [
+        ("echo 'openjdk version \"17.0.9\" 2023' >&2", "ok", "Java 17"),
+        ("echo 'java version \"1.8.0_392\"' >&2", "warning", "Java 8"),
+        ("exit 1", "ok", "does not say its version"),
+        (None, "ok", "there is no Java"),
+    ],
+)
+def test_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, level: str, what: str
+) -> None:
+    if script is not None:
+        (tmp_path / "java").write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "java").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (found,) = machine.check_java(None)  # type: ignore[arg-type]  # it looks at nothing else
+    assert (found.level.name.lower(), what in found.what) == (level, True)
+
+
+def copy(data: Path, tmp_path: Path) -> Path:
+    import shutil
+
+    return Path(shutil.copytree(data, tmp_path / "copied"))
