@@ -2,27 +2,35 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# What the server needs, and with that what the tests and the benchmarks need.
+SERVES := $(VENV)/.serves
 READY := $(VENV)/.ready
-# Two at a time: many tests wait for servers and disks. A file's tests share what they start.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+# Three at a time, on two cores: many tests wait for servers and disks. A file's tests share what they start.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile
 # Crash states that `make crash` looks at.
 STATES ?= 1000000
 # How long `make chaos` kills and checks.
 CHAOS_SECONDS ?= 300
 # The same for `make kestrel-chaos`.
 KESTREL_CHAOS_SECONDS ?= 120
+# The same for `make tier-chaos`.
+TIER_CHAOS_SECONDS ?= 120
 # Which benchmark to run; empty runs all of them.
 PART ?=
 
-.PHONY: serve test check bench crash chaos kestrel-chaos clean
+.PHONY: serve test check bench spark-jars crash chaos tier-chaos kestrel-chaos clean
 
-$(READY): pyproject.toml
+$(SERVES): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Barbicel needs Python 3.11 or newer, set PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[examples]'
+	touch $@
+
+$(READY): $(SERVES)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
-serve: $(READY)
+serve: $(SERVES)
 	$(BIN)/barbicel serve
 
 test: $(READY)
@@ -37,11 +45,17 @@ check: $(READY)
 bench: $(READY)
 	$(BIN)/python -m bench $(PART)
 
+spark-jars: $(READY)
+	$(BIN)/barbicel pipeline jars
+
 crash: $(READY)
 	$(BIN)/python -m tests.crash $(STATES)
 
 chaos: $(READY)
 	$(BIN)/python -m tests.chaos $(CHAOS_SECONDS)
+
+tier-chaos: $(READY)
+	$(BIN)/python -m tests.chaos $(TIER_CHAOS_SECONDS) 0 tiered
 
 kestrel-chaos: $(READY)
 	$(BIN)/python -m tests.kestrel_clients.chaos --seconds $(KESTREL_CHAOS_SECONDS)

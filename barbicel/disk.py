@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import mmap
 import os
 import stat
 import time
@@ -23,11 +24,13 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 from barbicel.errors import DiskError, LogLocked
 
 __all__ = [
+    "TICK_MS",
     "Bytes",
     "Disk",
     "Entry",
     "File",
     "Lock",
+    "MappedFile",
     "OpenMode",
     "RealDisk",
     "Replacement",
@@ -42,13 +45,15 @@ __all__ = [
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
-# "read" and "write" want an existing file, "create" an absent one.
-OpenMode = Literal["read", "write", "create"]
+# "read" and "write" want an existing file, the others an absent one; a private one is its owner's alone.
+OpenMode = Literal["read", "write", "create", "create_private"]
 
 COPY_CHUNK_BYTES = 1 << 20
 # Below this mean size of a piece, copying pieces together is cheaper than handing the kernel a vector.
 VECTOR_PIECE_BYTES = 4096
 VECTOR_PIECES_MAX = 1024  # IOV_MAX on Linux
+# No file system's clock stands still for longer.
+TICK_MS = 20
 LOCK_TRIES = 20
 LOCK_PAUSE_SECONDS = 0.001
 
@@ -74,6 +79,23 @@ class Lock(Protocol):
     def release(self) -> None: ...
 
 
+class MappedFile(Protocol):
+    """A stretch of memory that is the beginning of a file.
+
+    What is written may reach the disk at any time and in any order, and has reached it once the file's
+    `fdatasync` returns. The file must have the bytes, preallocated, before they are written: memory has no
+    way to say that the disk is full.
+    """
+
+    size: int
+
+    def write(self, position: int, data: Bytes) -> None:
+        """Copy data into the file; it must lie within the mapping."""
+
+    def close(self) -> None:
+        """What was written stays in the file. It must not be cut while it is mapped."""
+
+
 class File(Protocol):
     """An open file. `end` is where the next append goes; it starts at the file's size."""
 
@@ -88,6 +110,12 @@ class File(Protocol):
 
     def pread_into(self, buffer: memoryview, position: int) -> int:
         """Fill `buffer` from `position`; the answer is smaller than the buffer only at the file's end."""
+
+    def pwrite(self, data: Bytes, position: int) -> None:
+        """Overwrite bytes in one call; `end` stays. On an error they are undefined."""
+
+    def map(self, size: int) -> MappedFile:
+        """Map the first `size` bytes, which the file must have, for writing."""
 
     def size(self) -> int: ...
 
@@ -121,6 +149,13 @@ class Disk(Protocol):
 
     def modified_ms(self, path: str) -> int:
         """When the file was last changed; 0 for a link that leads nowhere."""
+
+    def identity(self, path: str) -> str:
+        """What tells a file from any other that has, had or will have its name, and from itself once changed.
+
+        A rename keeps it. Of a file that was removed within the tick of the clock that it was written in,
+        it may come back: see `TICK_MS`.
+        """
 
     def unchanged_since(self, directory: str, path: str) -> bool:
         """Whether no name in a directory came or went since a file was written; False if in doubt."""
@@ -163,15 +198,18 @@ _OPEN_FLAGS: dict[OpenMode, int] = {
     "read": os.O_RDONLY,
     "write": os.O_RDWR,
     "create": os.O_RDWR | os.O_CREAT | os.O_EXCL,
+    "create_private": os.O_RDWR | os.O_CREAT | os.O_EXCL,
 }
+_USUAL_PERMISSIONS = 0o644
+_PERMISSIONS: dict[OpenMode, int] = {"create_private": 0o600}
 
 
-def _open_file(path: str, flags: int) -> tuple[int, int]:
+def _open_file(path: str, flags: int, permissions: int = _USUAL_PERMISSIONS) -> tuple[int, int]:
     """A descriptor and the file's size.
 
     Not blocking, because opening a pipe would wait for its other end; a regular file does not care.
     """
-    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, permissions)
     status = os.fstat(fd)
     refusal = _REFUSED.get(stat.S_IFMT(status.st_mode))
     if refusal is None:
@@ -193,7 +231,8 @@ class RealFile:
 
     def __init__(self, path: str, mode: OpenMode) -> None:
         with _naming("open", path):
-            self._fd, self.end = _open_file(path, _OPEN_FLAGS[mode])
+            permissions = _PERMISSIONS.get(mode, _USUAL_PERMISSIONS)
+            self._fd, self.end = _open_file(path, _OPEN_FLAGS[mode], permissions)
         self.path = path
 
     def append(self, pieces: Sequence[Bytes]) -> None:
@@ -242,6 +281,16 @@ class RealFile:
             raise DiskError("read", self.path, cause) from cause
         return filled
 
+    def pwrite(self, data: Bytes, position: int) -> None:
+        with _naming("write", self.path):
+            self._write_all(data, position)
+
+    def map(self, size: int) -> RealMappedFile:
+        with _naming("map", self.path):
+            if not 0 < size <= os.fstat(self._fd).st_size:
+                raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+            return RealMappedFile(mmap.mmap(self._fd, size))
+
     def size(self) -> int:
         with _naming("stat", self.path):
             return os.fstat(self._fd).st_size
@@ -267,6 +316,29 @@ class RealFile:
             fd, self._fd = self._fd, -1
             with _naming("close", self.path):
                 os.close(fd)
+
+
+class RealMappedFile:
+    """mmap(2), shared and writable."""
+
+    __slots__ = ("_memory", "size")
+
+    def __init__(self, memory: mmap.mmap) -> None:
+        self._memory = memory
+        self.size = len(memory)
+
+    def write(self, position: int, data: Bytes) -> None:
+        check_within(position, len(data), self.size)
+        self._memory[position : position + len(data)] = data
+
+    def close(self) -> None:
+        self._memory.close()
+
+
+def check_within(position: int, count: int, size: int) -> None:
+    """A write beside a mapping is a mistake of the program, not of the disk."""
+    if not 0 <= position <= position + count <= size:
+        raise ValueError(f"{count} bytes at {position} do not lie within {size}")
 
 
 class RealLock:
@@ -310,8 +382,12 @@ def _entry(item: os.DirEntry[str]) -> Entry | None:
     """None for a file that was unlinked since its directory was read."""
     try:
         return Entry(item.name, 0 if item.is_dir() else item.stat().st_size, item.is_dir())
-    except FileNotFoundError:
-        return Entry(item.name, 0, False) if item.is_symlink() else None  # a link that leads nowhere
+    except OSError as cause:
+        if item.is_symlink():
+            return Entry(item.name, 0, False)  # it leads nowhere, in a circle, or where nobody may look
+        if isinstance(cause, FileNotFoundError):
+            return None
+        raise
 
 
 class RealDisk:
@@ -346,7 +422,14 @@ class RealDisk:
         except FileNotFoundError:
             return 0
         except OSError as cause:
+            if os.path.islink(path):
+                return 0
             raise DiskError("stat", path, cause) from cause
+
+    def identity(self, path: str) -> str:
+        with _naming("stat", path):
+            status = os.stat(path)
+        return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
 
     def unchanged_since(self, directory: str, path: str) -> bool:
         # The time of a change to the directory cannot be set, as programs that copy do with the other one.
@@ -443,7 +526,7 @@ class Replacement(NamedTuple):
     pieces: Sequence[Bytes]
 
 
-def replace_files(disk: Disk, replacements: Sequence[Replacement]) -> None:
+def replace_files(disk: Disk, replacements: Sequence[Replacement], mode: OpenMode = "create") -> None:
     """Put new content in the place of each path, atomically: on return it survives a power cut.
 
     The order is the promise: temporary → write → fsync → rename → fsync of the target directories, then
@@ -452,7 +535,7 @@ def replace_files(disk: Disk, replacements: Sequence[Replacement]) -> None:
     for temporary, _, pieces in replacements:
         if disk.exists(temporary):
             disk.unlink(temporary)
-        file = disk.open(temporary, "create")
+        file = disk.open(temporary, mode)
         try:
             file.append(pieces)
             file.fdatasync()
@@ -466,9 +549,11 @@ def replace_files(disk: Disk, replacements: Sequence[Replacement]) -> None:
         disk.sync_directory(directory)
 
 
-def replace_file(disk: Disk, temporary: str, path: str, pieces: Sequence[Bytes]) -> None:
+def replace_file(
+    disk: Disk, temporary: str, path: str, pieces: Sequence[Bytes], mode: OpenMode = "create"
+) -> None:
     """`replace_files` for one file."""
-    replace_files(disk, [Replacement(temporary, path, pieces)])
+    replace_files(disk, [Replacement(temporary, path, pieces)], mode)
 
 
 def copy_file(disk: Disk, source: str, target: str, start: int = 0, end: int | None = None) -> None:

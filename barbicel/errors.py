@@ -13,17 +13,27 @@ __all__ = [
     "CorruptFile",
     "CorruptGroup",
     "CorruptLog",
+    "CorruptManifest",
+    "CorruptObject",
     "DiskError",
     "EarlierAppendFailed",
+    "LogBehindStore",
     "LogClosed",
     "LogLocked",
     "LogStopped",
     "NotAGroupDirectory",
     "NotALog",
+    "NotVerified",
+    "ObjectChanged",
+    "ObjectExists",
+    "ObjectMissing",
     "OffsetOutOfRange",
     "OffsetsLost",
     "QueueFull",
     "RecordTooLarge",
+    "SegmentTooLarge",
+    "StoreError",
+    "StoreRefused",
     "UnknownVersion",
     "offsets_text",
 ]
@@ -180,3 +190,99 @@ class CorruptGroup(BarbicelError):
             hint="see 'barbicel group repair'",
         )
         self.key = key
+
+
+class CorruptManifest(CorruptFile):
+    """A stream's manifest log is damaged where a torn tail is impossible, or a part of it is not there.
+
+    What is known of the place is named; None stands for what is not. Nothing was changed.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        chunk_index: int | None = None,
+        segment_id: int | None = None,
+        logical_offset: int | None = None,
+        path: str | None = None,
+        position: int | None = None,
+    ) -> None:
+        places = {"chunk": chunk_index, "segment": segment_id, "logical offset": logical_offset}
+        known = ", ".join(f"{name} {number}" for name, number in places.items() if number is not None)
+        super().__init__(
+            f"{known}: {reason}" if known else reason,
+            path=path,
+            position=position,
+            hint="see 'barbicel manifest verify'",
+        )
+        self.reason = reason
+        self.chunk_index = chunk_index
+        self.segment_id = segment_id
+        self.logical_offset = logical_offset
+
+
+class StoreError(BarbicelError):
+    """An object store did not do what it was asked. `path` is the object's key or URL.
+
+    `is_passing` says that trying again later is worth it: the store was away, slow or overloaded. What it
+    was asked to write may have been written all the same.
+    """
+
+    def __init__(
+        self, message: str, *, path: str | None = None, hint: str | None = None, is_passing: bool = False
+    ) -> None:
+        super().__init__(message, path=path, hint=hint)
+        self.is_passing = is_passing
+
+
+class ObjectMissing(StoreError):
+    """There is no object of that key."""
+
+
+class ObjectExists(StoreError):
+    """There is an object of that key already, and it is not this writer's."""
+
+
+class ObjectChanged(StoreError):
+    """The object is not the one that was to be replaced: another writer was there."""
+
+
+class StoreRefused(StoreError):
+    """The store refuses this until somebody mends the cause: credentials, permission, bucket, key."""
+
+
+class LogBehindStore(BarbicelError):
+    """A log ends before what the object store has of it: it would give out offsets a second time."""
+
+
+class ForeignManifest(ObjectExists):
+    """The object store has chunks of a manifest that are not from this disk: two have written one stream."""
+
+
+class NotVerified(StoreError):
+    """What an object store has is not what it was sent."""
+
+
+class CorruptObject(BarbicelError):
+    """A segment in an object store is damaged. Offsets first_offset up to end_offset cannot be read."""
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        first_offset: int,
+        end_offset: int,
+        key: str,
+        position: int | None = None,
+    ) -> None:
+        super().__init__(
+            f"{reason}; {offsets_text(first_offset, end_offset)} cannot be read", path=key, position=position
+        )
+        self.first_offset = first_offset
+        self.end_offset = end_offset
+        self.key = key
+
+
+class SegmentTooLarge(BarbicelError):
+    """A segment has more bytes or messages than a `.kfs` can hold."""

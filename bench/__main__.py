@@ -14,7 +14,9 @@ from bench.machine import describe_machine
 from bench.migration.part import MIGRATION
 from bench.report import Measurement, print_table, render_markdown, write_json
 from bench.rounds import OUT, scratch_directory
+from bench.spark.part import SPARK
 from bench.stroma.part import STROMA
+from bench.tier.part import TIER
 from tests.rig.jars import RigUnavailable
 
 # A part is a row of functions that measure in the directory they are given.
@@ -24,6 +26,8 @@ PARTS: dict[str, Sequence[Callable[[str], list[Measurement]]]] = {
     "kafka": KAFKA,
     "kestrel": KESTREL,
     "migration": MIGRATION,
+    "tier": TIER,
+    "spark": SPARK,
 }
 
 

@@ -34,7 +34,8 @@ MAY_IMPORT: Mapping[str, frozenset[str]] = {
     "tier": _BOTTOM | {"codecs"},
     "kestrel_compat": _TO_STROMA,
     "gateway": _TO_GATEWAY,
-    "pipeline": _BOTTOM | {"codecs", "keratin", "tier"},
+    # Kestrel's journals are read by a job as they are by the importer: one replay, and one result.
+    "pipeline": _BOTTOM | {"codecs", "keratin", "tier", "kestrel_compat"},
     "cli": _TO_GATEWAY | {"gateway", "pipeline"},
     "__main__": frozenset({"cli"}),
     "__init__": frozenset(),
@@ -55,6 +56,7 @@ PACKAGE_NAMES = frozenset({"__version__"})
 
 # Library → the only part that may know it.
 ONLY_IN: Mapping[str, str] = {
+    "obstore": "tier",
     "twisted": "gateway",
     "zope": "gateway",
     "pyspark": "pipeline",
@@ -108,7 +110,9 @@ FILE_MODULES: Mapping[str, Mapping[str, str]] = {
     "shelve": {},
     "shutil": {},
     "sqlite3": {},
-    "tarfile": {},
+    "tarfile": {
+        "TarInfo": "the head of a file in an archive, as bytes",
+    },
     "tempfile": {},
     "zipfile": {},
 }

@@ -217,6 +217,19 @@ def test_an_unlinked_file_lives_on_in_its_handle_only(disk: Disk, root: str) -> 
     file.close()
 
 
+def test_a_rename_keeps_the_identity_of_a_file_and_a_change_does_not(disk: Disk, root: str) -> None:
+    make(disk, f"{root}/a", b"1")
+    make(disk, f"{root}/b", b"1")
+    first, second = disk.identity(f"{root}/a"), disk.identity(f"{root}/b")
+    assert first != second
+    disk.rename(f"{root}/a", f"{root}/b")
+    assert disk.identity(f"{root}/b") == first
+    file = disk.open(f"{root}/b", "write")
+    file.append([b"2"])
+    file.close()
+    assert disk.identity(f"{root}/b") not in (first, second)
+
+
 # Content
 
 _RNG = random.Random(7)
@@ -322,6 +335,69 @@ def test_truncation_moves_the_end_both_ways(disk: Disk, root: str) -> None:
     file.close()
 
 
+# Overwriting and mapping
+
+
+def test_an_overwrite_stays_where_it_is_told_and_moves_no_end(disk: Disk, root: str) -> None:
+    make(disk, f"{root}/a", b"0123456789")
+    file = disk.open(f"{root}/a", "write")
+    file.pwrite(b"abc", 2)
+    file.pwrite(memoryview(b"")[:0], 5)
+    assert (file.end, file.pread(100, 0)) == (10, b"01abc56789")
+    file.pwrite(b"z", 12)
+    assert (file.end, file.pread(100, 8)) == (10, b"89\0\0z")
+    file.close()
+
+
+def test_what_is_written_to_a_mapping_is_in_the_file(disk: Disk, root: str) -> None:
+    file = disk.open(f"{root}/a", "create")
+    file.preallocate(8192)
+    mapped = file.map(8192)
+    assert mapped.size == 8192
+    mapped.write(0, b"first")
+    mapped.write(8192 - 4, memoryview(b"last"))
+    mapped.write(8192, b"")
+    file.pwrite(b"F", 0)
+    reader = disk.open(f"{root}/a", "read")
+    assert reader.pread(8192, 0) == b"First".ljust(8188, b"\0") + b"last"
+    file.fdatasync()
+    mapped.close()
+    mapped.close()
+    with pytest.raises(ValueError, match="closed"):
+        mapped.write(0, b"x")
+    file.truncate(5)
+    assert (file.end, reader.pread(100, 0)) == (5, b"First")
+    file.close()
+    reader.close()
+
+
+def test_a_mapping_outlives_its_file_handle_and_is_made_anew_when_the_file_grows(
+    disk: Disk, root: str
+) -> None:
+    file = disk.open(f"{root}/a", "create")
+    file.preallocate(4096)
+    mapped = file.map(4096)
+    file.preallocate(8192)
+    mapped.close()
+    mapped = file.map(8192)
+    file.close()
+    mapped.write(5000, b"beyond")
+    assert content(disk, f"{root}/a")[5000:5006] == b"beyond"
+    mapped.close()
+
+
+@pytest.mark.parametrize(("position", "data"), [(-1, b"x"), (4096, b"x"), (4090, b"1234567"), (9999, b"")])
+def test_nothing_is_written_beside_a_mapping(disk: Disk, root: str, position: int, data: bytes) -> None:
+    file = disk.open(f"{root}/a", "create")
+    file.preallocate(8192)
+    mapped = file.map(4096)
+    with pytest.raises(ValueError, match="do not lie within 4096"):
+        mapped.write(position, data)
+    mapped.close()
+    assert file.pread(8192, 0) == bytes(8192)
+    file.close()
+
+
 # Locks
 
 
@@ -396,6 +472,7 @@ REFUSED: list[tuple[str, int, str, Callable[[Disk, str], object]]] = [
     ("open", errno.ENOTDIR, "file/a", lambda disk, at: disk.open(f"{at}/file/a", "read")),
     ("open", errno.ENOENT, "none/lock", lambda disk, at: disk.lock(f"{at}/none/lock")),
     ("open", errno.EISDIR, "full", lambda disk, at: disk.lock(f"{at}/full")),
+    ("stat", errno.ENOENT, "none", lambda disk, at: disk.identity(f"{at}/none")),
     ("list", errno.ENOENT, "none", lambda disk, at: disk.list(f"{at}/none")),
     ("list", errno.ENOTDIR, "file", lambda disk, at: disk.list(f"{at}/file")),
     ("mkdir", errno.ENOTDIR, "file/a", lambda disk, at: disk.make_directory(f"{at}/file/a")),
@@ -422,6 +499,8 @@ Use: TypeAlias = Callable[[File], object]
 USES: list[tuple[str, Use]] = [
     ("write", lambda file: file.append([b"x"])),
     ("write", lambda file: file.append([bytes(10_000)])),
+    ("write", lambda file: file.pwrite(b"x", 0)),
+    ("map", lambda file: file.map(1).close()),
     ("preallocate", lambda file: file.preallocate(100)),
     ("truncate", lambda file: file.truncate(0)),
     ("read", lambda file: file.pread(1, 0)),
@@ -431,6 +510,11 @@ USES: list[tuple[str, Use]] = [
 
 MISUSES: list[tuple[OpenMode, str, int, Use]] = [
     ("read", "write", errno.EBADF, lambda file: file.append([b"x"])),
+    ("read", "write", errno.EBADF, lambda file: file.pwrite(b"x", 0)),
+    ("read", "map", errno.EACCES, lambda file: file.map(7)),
+    ("write", "map", errno.EINVAL, lambda file: file.map(0)),
+    ("write", "map", errno.EINVAL, lambda file: file.map(8)),
+    ("write", "write", errno.EINVAL, lambda file: file.pwrite(b"x", -1)),
     ("read", "preallocate", errno.EBADF, lambda file: file.preallocate(100)),
     ("read", "truncate", errno.EINVAL, lambda file: file.truncate(0)),
     ("write", "truncate", errno.EINVAL, lambda file: file.truncate(-1)),

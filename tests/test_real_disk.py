@@ -17,6 +17,7 @@ from barbicel.disk import (
     VECTOR_PIECE_BYTES,
     VECTOR_PIECES_MAX,
     Bytes,
+    Entry,
     OpenMode,
     RealDisk,
     read_file,
@@ -157,6 +158,19 @@ def test_removing_a_tree_removes_links_and_not_what_they_lead_to(tmp_path: Path)
     remove_tree(RealDisk(), str(tmp_path / "gone"))
     assert not (tmp_path / "gone").exists()
     assert (tmp_path / "kept" / "file").read_bytes() == b"1"
+
+
+def test_links_that_lead_nowhere_are_listed_like_files(tmp_path: Path) -> None:
+    """One of them must not hide everything else in its directory."""
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "none")
+    (tmp_path / "file").write_bytes(b"123")
+    assert RealDisk().list(str(tmp_path)) == [
+        Entry("circle", 0, False),
+        Entry("file", 3, False),
+        Entry("nowhere", 0, False),
+    ]
+    assert RealDisk().modified_ms(str(tmp_path / "circle")) == 0
 
 
 def test_a_link_resolves_to_what_it_leads_to(tmp_path: Path) -> None:

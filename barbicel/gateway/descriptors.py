@@ -21,6 +21,8 @@ _log = logging.getLogger(__name__)
 
 # Of a partition: its lock, the segment that is written, and one that is read.
 OF_A_PARTITION = 3
+# And of its tier: the chunk of the manifest that is written, which Python opens once more to map it.
+OF_A_TIER = 2
 # Listeners, locks, the event loop, and what is open for a moment: a manifest, a snapshot, a log in recovery.
 OF_THE_SERVER = 64
 # Partitions leave room for so many clients, and without that much the server does not start.
@@ -34,8 +36,12 @@ UNLIMITED = 1 << 30
 class Descriptors:
     """Partitions are counted by whoever opens logs, clients in the reactor's thread."""
 
-    def __init__(self, limit: int = UNLIMITED, clock: Clock = steady_clock_ms) -> None:
+    def __init__(
+        self, limit: int = UNLIMITED, clock: Clock = steady_clock_ms, *, is_tiered: bool = False
+    ) -> None:
+        """`is_tiered`: any partition may have a tier."""
         self.limit = limit
+        self._of_a_partition = OF_A_PARTITION + (OF_A_TIER if is_tiered else 0)
         # Groups that stay open, and segments beyond a log's first that stay open for reading.
         self.groups = max(1, min(MOST_GROUPS, limit // 4))
         self.readers = max(1, min(MOST_READERS, limit // 8))
@@ -81,4 +87,4 @@ class Descriptors:
         return True
 
     def _needed(self, partitions: int) -> int:
-        return OF_THE_SERVER + self.groups + self.readers + partitions * OF_A_PARTITION
+        return OF_THE_SERVER + self.groups + self.readers + partitions * self._of_a_partition

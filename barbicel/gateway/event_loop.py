@@ -10,12 +10,15 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from twisted.internet import tcp
 from twisted.logger import LogEvent, Logger, formatEvent
 
 from barbicel.clock import steady_clock_ms
 from barbicel.gateway.log_pace import LogPace
 from barbicel.gateway.twisted_types import BoundPort, Reactor
+from barbicel.gateway.without_tls import without_tls
+
+with without_tls():
+    from twisted.internet import tcp
 
 __all__ = ["PromptServer", "install_reactor", "listen"]
 
@@ -25,7 +28,8 @@ _log = logging.getLogger(__name__)
 def install_reactor() -> Reactor:
     """The process's reactor, to be called once and before anything imports one."""
     try:
-        from twisted.internet.epollreactor import EPollReactor
+        with without_tls():
+            from twisted.internet.epollreactor import EPollReactor
     except ImportError:  # not on Linux
         from twisted.internet import reactor
 

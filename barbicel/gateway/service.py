@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,15 +13,19 @@ from twisted.internet.defer import Deferred, DeferredList, maybeDeferred
 from twisted.internet.error import CannotListenError
 from twisted.logger import STDLibLogObserver, globalLogBeginner
 
+from barbicel import __version__
 from barbicel.codecs.kafka.messages import load_all
 from barbicel.config.listeners import Listener
 from barbicel.config.settings import Config
 from barbicel.disk import Disk
 from barbicel.errors import BarbicelError
+from barbicel.gateway.access.opening import open_access_if_needed
+from barbicel.gateway.admin.front_end import AdminFrontEnd
 from barbicel.gateway.allocator import keep_large_buffers
 from barbicel.gateway.broker.broker import Broker
 from barbicel.gateway.descriptors import Descriptors
 from barbicel.gateway.event_loop import install_reactor, listen
+from barbicel.gateway.kafka.listening import kafka_factory
 from barbicel.gateway.kafka.server import KafkaServer
 from barbicel.gateway.kestrel.front_end import KestrelFrontEnd
 from barbicel.gateway.open_file_limit import raise_open_file_limit
@@ -52,8 +57,9 @@ class Service:
         self.broker = Broker.open(disk, config, reactor, descriptors=descriptors)
         self._ports: list[BoundPort] = []
         try:
+            self._access = open_access_if_needed(self.broker)
             self._kafka = KafkaServer(self.broker, config, reactor)
-            self.kafka = self._listen(config.listeners[0], self._kafka)
+            self.kafka = tuple(self._listen_to_kafka(listener) for listener in config.listeners)
             self._kestrel: KestrelFrontEnd | None = None
             # By the names of the protocols.
             self.kestrel: dict[str, Listener] = {}
@@ -63,6 +69,13 @@ class Service:
                     self.kestrel[name] = self._listen(
                         Listener(name.upper(), config.kestrel_host, port), factory
                     )
+            self.admin_listener: Listener | None = None
+            self.admin: AdminFrontEnd | None = None
+            if config.admin_enable:
+                queues = None if self._kestrel is None else self._kestrel.queues
+                self.admin = AdminFrontEnd(self.broker, config, queues)
+                listener = Listener("HTTP", config.admin_host, config.admin_port)
+                self.admin_listener = self._listen(listener, self.admin.server)
         except BaseException:
             self._close_ports()
             self.broker.close()
@@ -71,10 +84,17 @@ class Service:
         # The reactor goes on until what it returns has fired.
         reactor.addSystemEventTrigger("before", "shutdown", self._stop_serving)
 
+    def _listen_to_kafka(self, listener: Listener) -> Listener:
+        return self._listen(listener, kafka_factory(self._kafka, listener, self._access))
+
     def _start(self) -> None:
         self.broker.start()
+        if self._access is not None:
+            self._access.start(self.broker.read_cold)
         if self._kestrel is not None:
             self._kestrel.start()
+        if self.admin is not None:
+            self.admin.start()
 
     def _stop(self) -> None:
         """A client has asked for it, and may."""
@@ -92,9 +112,14 @@ class Service:
 
     def _stop_serving(self) -> Deferred[Any]:
         """No new clients, no new requests; what was accepted is answered."""
+        _log.info("stopping: what was accepted is answered, and everything is made durable")
+        if self._access is not None:
+            self._access.stop()
         draining = [self._kafka.drain()]
         if self._kestrel is not None:
             draining.append(self._kestrel.drain())
+        if self.admin is not None:
+            draining.append(self.admin.drain())
         return DeferredList([*self._close_ports(), *draining])
 
     def _close_ports(self) -> list[Deferred[Any]]:
@@ -110,15 +135,26 @@ def run(disk: Disk, config: Config, load: Callable[[], Config]) -> None:
     logging.getLogger("twisted").setLevel(logging.WARNING)
     observer: Any = STDLibLogObserver()  # of an interface that is no type
     globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)
-    service = Service(disk, config, running, load, Descriptors(raise_open_file_limit()))
+    _log.info("Barbicel %s starts, process %d", __version__, os.getpid())
+    descriptors = Descriptors(raise_open_file_limit(), is_tiered=config.remote_log_storage_system_enable)
+    service = Service(disk, config, running, load, descriptors)
     running.callLater(LOAD_AFTER_SECONDS, partial(running.callInThread, load_all))
     # What the start has made stays; looking through all of it now and then would only make clients wait.
     gc.freeze()
-    for name, listener in service.kestrel.items():
-        _log.info("%s clients are served on %s:%d", name, listener.host, listener.port)
-    _log.info("Kafka clients are served on %s, data is in %s", service.kafka, service.broker.data_directory)
+    # By then a signal stops it in order: whoever waits for these lines may send one at once.
+    running.callWhenRunning(partial(_tell_listeners, service))
     try:
         running.run()
     finally:
         service.broker.close()
     _log.info("stopped")
+
+
+def _tell_listeners(service: Service) -> None:
+    for name, listener in service.kestrel.items():
+        _log.info("%s clients are served on %s:%d", name, listener.host, listener.port)
+    if service.admin_listener is not None:
+        host, port = service.admin_listener.host, service.admin_listener.port
+        _log.info("operators are served on http://%s:%d/", host, port)
+    served = ", ".join(map(str, service.kafka))
+    _log.info("Kafka clients are served on %s, data is in %s", served, service.broker.data_directory)

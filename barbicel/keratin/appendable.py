@@ -64,6 +64,8 @@ class AppendableLog(ReadableLog):
         self._manifest = recovered.manifest or manifest_of(recovered, clock())
         self._active: ActiveSegment | None = None
         self._synced_offset = recovered.next_offset
+        # In the active segment.
+        self._synced_position = last.end_position
         self._bytes_since_checkpoint = 0
         if lock is not None and not recovered.damage:
             self._active = ActiveSegment(
@@ -171,6 +173,7 @@ class AppendableLog(ReadableLog):
             self._writable()  # a write that failed meanwhile may have taken back what was synced
             if self._active is active:  # else a roll has synced and shown it
                 self._synced_offset = max(self._synced_offset, end_offset)
+                self._synced_position = max(self._synced_position, end_position)
                 self._show(end_offset, end_position)
 
     @property
@@ -178,6 +181,12 @@ class AppendableLog(ReadableLog):
         """How many offsets a power cut would take."""
         active = self._active
         return 0 if active is None else active.next_offset - self._synced_offset
+
+    @property
+    def unsynced_bytes(self) -> int:
+        """The bytes of these, as they lie in the log."""
+        active = self._active
+        return 0 if active is None else max(0, active.end_position - self._synced_position)
 
     def is_synced(self, appended: Appended) -> bool:
         """Whether an append survives a power cut."""
@@ -258,6 +267,7 @@ class AppendableLog(ReadableLog):
             fresh.close()
             raise
         self._active, self._sealed = fresh, None
+        self._synced_position = fresh.end_position
         self._bytes_since_checkpoint = 0
         self._view = self._view._replace(
             segments=self._manifest.segments,
@@ -279,7 +289,7 @@ class AppendableLog(ReadableLog):
         active.cut_ahead()
         with self._only_sync:
             active.sync()
-        self._synced_offset = active.next_offset
+        self._synced_offset, self._synced_position = active.next_offset, active.end_position
         active.write_indexes()
 
     def _mark_unclean(self) -> None:

@@ -23,7 +23,7 @@ from barbicel.clock import Clock, wall_clock_ms
 from barbicel.closing import Closing
 from barbicel.codecs.keratin_format import SealedSegment
 from barbicel.disk import Disk, RealDisk
-from barbicel.errors import CorruptLog, DiskError, LogClosed, NotALog, OffsetOutOfRange
+from barbicel.errors import DiskError, LogClosed, NotALog, OffsetOutOfRange
 from barbicel.keratin.appendable import AppendableLog
 from barbicel.keratin.clean_close import has_every_file
 from barbicel.keratin.handles import HandleBudget
@@ -56,13 +56,15 @@ class Log(AppendableLog, Closing):
         clock: Clock = wall_clock_ms,
         read_only: bool = False,
         handles: HandleBudget | None = None,
+        first_offset: int = 0,
     ) -> Log:
         """Open a log, creating it if there is none, and recover what a crash left behind.
 
         If offsets are lost to damage nothing is changed: the log opens for reading what is sound, `damage`
         says what is not, and appends are refused until a repair. With `read_only` nothing is changed in
-        any case and no lock is taken. Logs that share `handles` keep no more files open for reading together
-        than those allow, but for one each. Raises LogLocked, DiskError, UnknownVersion, NotALog.
+        any case and no lock is taken. A log that is created begins at `first_offset`. Logs that share
+        `handles` keep no more files open for reading together than those allow, but for one each. Raises
+        LogLocked, DiskError, UnknownVersion, NotALog.
         """
         disk = disk or RealDisk()
         # Files are opened as long as the log is, wherever the process has gone by then.
@@ -80,7 +82,7 @@ class Log(AppendableLog, Closing):
             if read_only and found.is_fresh:
                 raise NotALog("there is no log in this directory", path=path)
             may_change = lock is not None and not found.damage
-            recovered = apply_plan(disk, found, clock()) if may_change else found
+            recovered = apply_plan(disk, found, clock(), first_offset=first_offset) if may_change else found
             return cls(disk, found, recovered, clock, lock, handles)
         except BaseException:
             if lock is not None:
@@ -137,7 +139,7 @@ class Log(AppendableLog, Closing):
                 oldest_kept_ms = self._clock() - rules.max_age_ms
                 if self._active_is_older(oldest_kept_ms):
                     self._roll_if_possible()
-                count = count_expired(self._view.segments, oldest_kept_ms, self._max_timestamp_ms)
+                count = count_expired(self._view.segments, oldest_kept_ms, self.max_timestamp_ms)
             view = self._view
             if rules.max_bytes is not None:
                 count = max(count, count_over_size(view.segments, view.end_position, rules.max_bytes))
@@ -151,12 +153,6 @@ class Log(AppendableLog, Closing):
     def _active_is_older(self, oldest_kept_ms: int) -> bool:
         active = self._writable()
         return not active.is_empty and active.indexes.max_timestamp_ms < oldest_kept_ms
-
-    def _max_timestamp_ms(self, segment: SealedSegment) -> int:
-        try:
-            return self._times.max_timestamp_ms(self._view.stretch_at(segment.base_offset))
-        except CorruptLog:
-            return -1  # not known
 
     def _trim(self, start_offset: int, count: int) -> tuple[SealedSegment, ...]:
         self._writable()

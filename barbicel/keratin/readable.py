@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from barbicel.codecs.keratin_format import SealedSegment
 from barbicel.codecs.keratin_record import Record
 from barbicel.disk import Disk
+from barbicel.errors import CorruptLog
 from barbicel.keratin.handles import HandleBudget, SegmentHandles
 from barbicel.keratin.indexes import SegmentIndexes
 from barbicel.keratin.plan import Damage, RecoveryPlan
@@ -114,6 +115,13 @@ class ReadableLog:
         """The records from the first one on whose timestamp is not below the given one."""
         hit = self.offset_for_time(timestamp_ms)
         return iter(()) if hit is None else self.scan(hit.offset)
+
+    def max_timestamp_ms(self, segment: SealedSegment) -> int:
+        """The highest timestamp in a segment; -1 if that cannot be known, because of damage."""
+        try:
+            return self._times.max_timestamp_ms(self._view.stretch_at(segment.base_offset))
+        except CorruptLog:
+            return -1
 
     def latest_time(self) -> TimeHit | None:
         """The first record that has the highest timestamp in the log; None if there is no record."""

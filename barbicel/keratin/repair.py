@@ -23,11 +23,14 @@ from barbicel.keratin.survey import SurveyOrder, survey_segment
 __all__ = ["apply_plan", "create_segment", "manifest_of"]
 
 
-def apply_plan(disk: Disk, plan: RecoveryPlan, now_ms: int, *, accept_loss: bool = False) -> RecoveryPlan:
+def apply_plan(
+    disk: Disk, plan: RecoveryPlan, now_ms: int, *, accept_loss: bool = False, first_offset: int = 0
+) -> RecoveryPlan:
     """Make the directory what the plan says; returns the plan as it stands then, with nothing to do.
 
     On return everything below its next_offset is durable and the manifest says so. With `accept_loss`
-    the damaged stretches are replaced by records that say what was lost; that takes a deep plan.
+    the damaged stretches are replaced by records that say what was lost; that takes a deep plan. A log that
+    does not exist yet begins at `first_offset`.
     """
     if plan.damage and not (accept_loss and plan.deep):
         raise ValueError("a plan that loses offsets is carried out only on purpose, after a deep look")
@@ -40,7 +43,8 @@ def apply_plan(disk: Disk, plan: RecoveryPlan, now_ms: int, *, accept_loss: bool
     last = len(plan.segments) - 1
     segments = [bench.mend(segment, is_active=number == last) for number, segment in enumerate(plan.segments)]
     if not segments:
-        segments = [bench.create(0)]
+        segments = [bench.create(first_offset)]
+        plan = replace(plan, log_start_offset=first_offset)
     for overlap in plan.overlaps:
         bench.put_aside(overlap.path)
     done = replace(plan, segments=tuple(segments), overlaps=(), leftovers=())

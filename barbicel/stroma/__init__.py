@@ -13,6 +13,7 @@ from barbicel.codecs.stroma_events import (
 from barbicel.codecs.stroma_format import NO_DEADLINE_MS
 from barbicel.codecs.stroma_snapshot import Inflight
 from barbicel.stroma.expiry import Expired
+from barbicel.stroma.file_sizes import GroupFileSizes
 from barbicel.stroma.flusher import Flusher
 from barbicel.stroma.names import GroupKey
 from barbicel.stroma.ranges import Range
@@ -32,6 +33,7 @@ __all__ = [
     "Expired",
     "ExpiredMessage",
     "Flusher",
+    "GroupFileSizes",
     "GroupKey",
     "GroupState",
     "GroupStore",

@@ -50,6 +50,8 @@ class Group:
         self._pending_bytes = 0
         self._sync_error: DiskError | None = None
         self.snapshot_bytes = plan.snapshot_bytes
+        # When it was taken; None if there is none.
+        self.snapshot_ms = None if plan.snapshot is None else plan.snapshot.created_ts_ms
         # When the oldest event that is written and not synced was written; None if all are. Of those that
         # were found in the file nobody knows whether a process that was killed had synced them.
         self.unsynced_since_ms: int | None = now_ms if plan.events else None
@@ -212,7 +214,7 @@ class Group:
         assert delta is not None
         tail = delta.pread(self.delta_bytes - moment.delta_position, moment.delta_position)
         fresh = replace_delta(self._disk, self._files, self._generation + 1, tail, moment.now_ms)
-        self._take(fresh, snapshot_bytes)
+        self._take(fresh, snapshot_bytes, moment.now_ms)
         self.is_name_synced = False
         self.unsynced_since_ms = None
 
@@ -250,20 +252,21 @@ class Group:
         mend_name(self._disk, self._files, self.key, now_ms)
         snapshot_bytes = replace_snapshot(self._disk, self._files, snapshot)
         fresh = replace_delta(self._disk, self._files, self._generation + 1, b"", now_ms)
-        self._take(fresh, snapshot_bytes)
+        self._take(fresh, snapshot_bytes, now_ms)
         self._disk.sync_directory(self._files.store.root)
         self._forget_pending()
         self._sync_error = self.unsynced_since_ms = None
         self.is_name_synced = True
         self.unlink_begun()
 
-    def _take(self, fresh: File, snapshot_bytes: int) -> None:
+    def _take(self, fresh: File, snapshot_bytes: int, snapshot_ms: int) -> None:
         """Go on with the delta of the next generation."""
         self.close()
         self._delta = fresh
         self._generation += 1
         self._is_begun = False
         self.snapshot_bytes, self.delta_bytes = snapshot_bytes, fresh.end
+        self.snapshot_ms = snapshot_ms
 
     def close(self) -> None:
         if self._delta is not None:

@@ -23,6 +23,7 @@ from barbicel.stroma.deletion import delete_files
 from barbicel.stroma.directory import list_groups
 from barbicel.stroma.expiry import Expired, pop_expired, recover_deadlines
 from barbicel.stroma.failures import errors_of
+from barbicel.stroma.file_sizes import GroupFileSizes, measure
 from barbicel.stroma.layout import StoreLayout
 from barbicel.stroma.log_end import LogEnd
 from barbicel.stroma.maintenance import Maintenance
@@ -249,6 +250,12 @@ class GroupStore(Closing):
     @property
     def open_groups(self) -> int:
         return len(self._groups)
+
+    def file_sizes(self) -> GroupFileSizes:
+        """Of the groups in memory."""
+        with self._mutex:
+            groups = self._groups.values()
+        return measure(groups, self._clock())
 
     def maintain(self) -> None:
         """Sync what is due, recover what failed, compact what has grown, evict what is idle.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bench.kafka.hostile import measure_hostile
 from bench.kafka.java import measure_java
 from bench.kafka.partitions import measure_partitions
 from bench.kafka.startup import measure_startup
@@ -9,4 +10,4 @@ from bench.kafka.throughput import measure_throughput
 
 __all__ = ["KAFKA"]
 
-KAFKA = (measure_startup, measure_throughput, measure_partitions, measure_java)
+KAFKA = (measure_startup, measure_throughput, measure_partitions, measure_hostile, measure_java)

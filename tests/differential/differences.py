@@ -57,8 +57,8 @@ DIFFERENCES: Sequence[Justified] = (
     Justified(
         "ApiVersions",
         "fewer APIs",
-        "What is offered is what works: no transactions, SASL, delegation tokens, quotas, reassignments,"
-        " share groups, new consumer groups, telemetry or tiered storage.",
+        "What is offered is what works: no transactions, delegation tokens, reassignments,"
+        " share groups, new consumer groups or telemetry.",
         r"api_keys\.\d+",
         ours=ABSENT,
     ),
@@ -263,9 +263,9 @@ DIFFERENCES: Sequence[Justified] = (
     ),
     Justified(
         "CreateTopics",
-        "no settings of remote storage and of throttled replication",
-        "There is neither.",
-        r".*\.configs\.(remote|local|leader\.replication|follower\.replication)\..*",
+        "no settings of throttled replication",
+        "There is no replication.",
+        r".*\.configs\.(leader\.replication|follower\.replication)\..*",
         ours=ABSENT,
     ),
     Justified(
@@ -309,9 +309,9 @@ DIFFERENCES: Sequence[Justified] = (
     ),
     Justified(
         "DescribeConfigs",
-        "no settings of remote storage and of throttled replication",
-        "There is neither.",
-        r".*\.configs\.(remote|local|leader\.replication|follower\.replication)\..*",
+        "no settings of throttled replication",
+        "There is no replication.",
+        r".*\.configs\.(leader\.replication|follower\.replication)\..*",
         ours=ABSENT,
     ),
     Justified(

@@ -69,6 +69,25 @@ def test_every_offset_of_a_span_leads_to_its_record(disk: FaultDisk) -> None:
     assert [record.span for record in log.scan(0)] == [*spans, 1]
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_new_log_may_begin_at_any_offset_and_stays_there(disk: FaultDisk, is_clean: bool) -> None:
+    def opened(disk: FaultDisk, first_offset: int) -> Log:
+        return Log.open(ROOT, disk=disk, clock=ManualClock(1), first_offset=first_offset)
+
+    log = opened(disk, 5_000_000_000)
+    assert (log.start_offset, log.end_offset) == (5_000_000_000, 5_000_000_000)
+    assert log.append([NewRecord(b"first", span=3)]) == Appended(5_000_000_000, 3)
+    if is_clean:
+        log.close()
+    else:
+        disk = disk.crash(Fate.DROP, Random(1))
+    again = opened(disk, 7)
+    assert (again.start_offset, again.end_offset) == (5_000_000_000, 5_000_000_003)
+    assert bytes(again.fetch(5_000_000_001).payload) == b"first"
+    with pytest.raises(OffsetOutOfRange):
+        again.fetch(0)
+
+
 def test_an_empty_payload_is_a_record(disk: FaultDisk) -> None:
     log = open_log(disk)
     log.append([NewRecord(b""), NewRecord(b"", span=3), NewRecord(b"", headers=b"h")])
@@ -409,3 +428,22 @@ def test_segments_may_get_another_size_while_the_log_is_open(disk: FaultDisk) ->
     log.close()
     assert manifest_on(disk).segment_max_bytes == 500
     assert len(manifest_on(disk).segments) > 3
+
+
+def test_unsynced_bytes_are_those_behind_the_last_sync_over_rolls_too(disk: FaultDisk) -> None:
+    log = open_log(disk)
+    before = log.size_bytes
+    log.append(new_records([1, 2]), Ack.AFTER_WRITE)
+    assert log.unsynced_bytes == log.size_bytes - before > 0
+    log.sync()
+    assert log.unsynced_bytes == 0
+    log.append(new_records([3]), Ack.AFTER_WRITE)
+    log.roll()
+    assert log.unsynced_bytes == 0
+    before = log.size_bytes
+    log.append(new_records([4]), Ack.AFTER_WRITE)
+    assert log.unsynced_bytes == log.size_bytes - before > 0
+    log.close()
+    log = open_log(disk)
+    assert log.unsynced_bytes == 0
+    log.close()

@@ -10,7 +10,7 @@ import pytest
 
 from barbicel.codecs.stroma_events import Ack, BumpAckedUntil, Commit, Event, MarkInflight
 from barbicel.errors import LogClosed, LogLocked
-from barbicel.stroma import GroupKey, GroupStore, SyncPolicy
+from barbicel.stroma import GroupFileSizes, GroupKey, GroupStore, SyncPolicy
 from tests.keratin.builders import ManualClock
 from tests.stroma.builders import (
     KEY,
@@ -313,3 +313,22 @@ class TestOneOwner:
 def test_settings_that_make_no_sense_are_refused(changes: SettingsChanges) -> None:
     with pytest.raises(ValueError, match=next(iter(changes))):
         open_store(FaultDisk(), **changes)
+
+
+def test_sizes_of_files_tell_what_was_written_since_the_snapshots(disk: FaultDisk) -> None:
+    clock = ManualClock(NOW_MS)
+    with open_store(disk, clock=clock) as store:
+        assert store.file_sizes() == GroupFileSizes()
+        store.record(KEY, [Ack(1)])
+        store.commit()
+        first = store.file_sizes()
+        store.record(OTHER, [Ack(offset) for offset in range(1, 100)])
+        store.commit()
+        both = store.file_sizes()
+        assert both.delta_bytes > both.longest_delta_bytes > first.delta_bytes > 0
+        assert both.snapshot_age_ms is None
+        store.compact(OTHER)
+        clock.now_ms += 5_000
+        after = store.file_sizes()
+        assert after.snapshot_age_ms == 5_000
+        assert after.delta_bytes < both.delta_bytes
