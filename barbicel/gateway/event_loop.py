@@ -8,11 +8,14 @@ whether a socket can be written to, which it nearly always can.
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias
 
 from twisted.logger import LogEvent, Logger, formatEvent
 
 from barbicel.clock import steady_clock_ms
+from barbicel.disk import Bytes
 from barbicel.gateway.log_pace import LogPace
 from barbicel.gateway.twisted_types import BoundPort, Reactor
 from barbicel.gateway.without_tls import without_tls
@@ -20,7 +23,7 @@ from barbicel.gateway.without_tls import without_tls
 with without_tls():
     from twisted.internet import tcp
 
-__all__ = ["PromptServer", "install_reactor", "listen"]
+__all__ = ["PromptServer", "Sending", "install_reactor", "listen", "sending"]
 
 _log = logging.getLogger(__name__)
 
@@ -68,11 +71,16 @@ class PromptServer(tcp.Server):
     """A connection that sends at once, as far as the kernel takes it. The rest, with Twisted's back-pressure,
     and whatever comes behind it, waits for the loop."""
 
-    def write(self, data: bytes) -> None:
+    @property
+    def _has_sent_all(self) -> bool:
         # There is no public way to ask whether something is waiting to be sent.
-        if self.connected and not (
-            self.dataBuffer or self._tempDataBuffer or self.TLS or self._writeDisconnected
-        ):
+        return bool(
+            self.connected
+            and not (self.dataBuffer or self._tempDataBuffer or self.TLS or self._writeDisconnected)
+        )
+
+    def write(self, data: bytes) -> None:
+        if self._has_sent_all:
             try:
                 sent = self.socket.send(data)
             except OSError:
@@ -83,6 +91,28 @@ class PromptServer(tcp.Server):
                 data = data[sent:]
         buffer: Any = super().write  # it has no types
         buffer(data)
+
+    def send_pieces(self, pieces: Sequence[Bytes]) -> int:
+        """Send from where they lie; how many bytes the kernel has taken. If that is not all, the producer,
+        which there must be, is paused until it takes more. Not to be mixed with `write`."""
+        sent = 0
+        if self._has_sent_all:
+            with suppress(OSError):  # as above
+                sent = self.socket.sendmsg(pieces)
+        if sent < sum(map(len, pieces)):
+            own: Any = self  # Twisted's side of it has no types
+            own.producerPaused = True
+            own.producer.pauseProducing()
+            own.startWriting()
+        return sent
+
+
+Sending: TypeAlias = Callable[[Sequence[Bytes]], int]
+
+
+def sending(transport: object) -> Sending | None:
+    """How to send without a copy, where that can be done."""
+    return transport.send_pieces if isinstance(transport, PromptServer) else None
 
 
 # Twisted keeps one descriptor back, accepts with it and closes at once, so that nobody waits in vain.

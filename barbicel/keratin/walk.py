@@ -23,6 +23,8 @@ __all__ = ["Walk", "is_record", "is_sound", "is_zero", "last_nonzero"]
 
 FIRST_CHUNK_BYTES = 128 << 10
 CHUNK_BYTES = 1 << 20
+# Two of the fetches that most clients make, with what stands around their records.
+LIMITED_CHUNK_BYTES = 9 << 18
 # A record of this size is checked before memory is taken for it.
 LARGE_RECORD_BYTES = 8 << 20
 ZEROS = bytes(CHUNK_BYTES)
@@ -99,13 +101,16 @@ class Walk:
         enough: int | None = None
         if self._max_bytes is not None:
             # All of it in one read, if it is not too much: whoever says how much is wanted wants it all.
-            want = min(max(self._max_bytes, RECORD_OVERHEAD_BYTES), 2 * CHUNK_BYTES)
+            want = min(max(self._max_bytes, RECORD_OVERHEAD_BYTES), LIMITED_CHUNK_BYTES)
             enough = self.position + self._max_bytes
         first_position = self.position
         while self.position < self._end:
             chunk_start = self.position
             wanted = min(want, self._end - chunk_start)
-            view = self._buffers.read(self._file, wanted, chunk_start)
+            if enough is None:
+                view = self._buffers.read(self._file, wanted, chunk_start)
+            else:  # whoever wants so much keeps it
+                view = memoryview(self._file.pread(wanted, chunk_start))
             if len(view) < wanted:  # the file is shorter than it should be: its end decides
                 self._end = chunk_start + len(view)
             decoded = decode_records(view, chunk_start, self.next_offset)

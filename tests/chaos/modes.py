@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from barbicel.clock import wall_clock_ms
 from barbicel.codecs.manifest_snapshot import Progress
 from barbicel.disk import RealDisk
+from barbicel.gateway.broker.tiering.namespace import PROBE_MS, sweep_probes
 from barbicel.tier.directory import DirectoryObjects
 from barbicel.tier.keys import Keys
 from barbicel.tier.manifest_log.reconciliation import index_key
@@ -31,6 +33,8 @@ def look_at_tier(data: Path) -> list[str]:
     store = DirectoryObjects(str(data / "object-store"), disk=RealDisk())
     streams = sorted(path.name for path in (data / "tier").iterdir())
     keys = Keys(next(info.key for info in store.list("") if info.key.endswith("/cluster.json")).split("/")[0])
+    # What a kill in the middle of a probe leaves goes with the first start an hour later.
+    sweep_probes(store, keys, wall_clock_ms() + PROBE_MS + 1)
     known = {keys.cluster, *(keys.topic(stream.rpartition("-")[0]).description for stream in streams)}
     troubles: list[str] = []
     tiered = 0

@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import Protocol
-from twisted.internet.testing import MemoryReactor
+from twisted.internet.testing import MemoryReactor, StringTransport
+from zope.interface import implementer  # type: ignore[import-untyped]  # it has no types
 
-from barbicel.gateway.event_loop import PromptServer
+from barbicel.disk import Bytes
+from barbicel.gateway.event_loop import PromptServer, sending
 from tests.gateway.kafka.in_memory import untyped
 
 
@@ -76,3 +79,61 @@ def test_a_connection_that_is_gone_is_for_the_loop_to_notice(pair: Pair) -> None
     pair.theirs.close()
     pair.write(b"x")
     assert pair.is_waiting_to_write
+
+
+@implementer(IPushProducer)
+class Sender:
+    """Sends pieces as long as it may, as a connection does."""
+
+    def __init__(self, pair: Pair, pieces: list[Bytes]) -> None:
+        self._send = sending(pair.transport)
+        self._left = memoryview(b"".join(pieces))
+        self._pieces = pieces
+        self.is_paused: Any = False  # Any, for it changes between two lines of a test
+        pair.transport.registerProducer(self, True)
+
+    def go_on(self) -> None:
+        assert self._send is not None
+        sent = self._send(self._pieces)
+        self._left = self._left[sent:]
+        self._pieces = [self._left]
+        assert self.is_paused == bool(self._left)
+
+    def pauseProducing(self) -> None:  # noqa: N802 - Twisted's name
+        self.is_paused = True
+
+    def resumeProducing(self) -> None:  # noqa: N802 - Twisted's name
+        self.is_paused = False
+        self.go_on()
+
+
+def test_pieces_that_the_kernel_takes_are_sent_at_once(pair: Pair) -> None:
+    sender = Sender(pair, [b"VALUE", memoryview(b" q"), b"", bytearray(b" 0")])
+    sender.go_on()
+    assert pair.theirs.recv(100) == b"VALUE q 0"
+    assert not pair.is_waiting_to_write
+    assert not sender.is_paused
+
+
+def test_of_pieces_the_rest_follows_when_there_is_room(pair: Pair) -> None:
+    large = bytes(range(256)) * 4096
+    sender = Sender(pair, [b"head", memoryview(large), b"end"])
+    sender.go_on()
+    assert sender.is_paused
+    assert pair.is_waiting_to_write
+    assert pair.read(len(large) + 7) == b"head" + large + b"end"
+    assert not sender.is_paused
+    assert not pair.is_waiting_to_write
+
+
+def test_pieces_for_a_connection_that_is_gone_are_for_the_loop_to_notice(pair: Pair) -> None:
+    sender = Sender(pair, [b"x"])
+    pair.theirs.close()
+    sender.go_on()
+    assert sender.is_paused
+    assert pair.is_waiting_to_write
+    assert isinstance(pair.transport.doWrite(), Exception)
+
+
+def test_only_a_prompt_connection_sends_pieces() -> None:
+    assert sending(untyped(StringTransport)()) is None

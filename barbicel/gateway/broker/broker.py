@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
-from twisted.internet.threads import deferToThreadPool
-from twisted.python.threadpool import ThreadPool
 
 from barbicel.clock import Clock, steady_clock_ms, wall_clock_ms
 from barbicel.config.settings import Config
@@ -103,11 +101,10 @@ class Broker:
             config.writer_shards,
             self._end_turn,
         )
-        self._readers = ThreadPool(1, config.background_threads, "cold-reads")
-        self._remote_readers = ThreadPool(0, config.remote_log_reader_threads, "remote-reads")
+        self._readers = Worker(reactor, "cold-reads", config.background_threads)
+        self._remote_readers = Worker(reactor, "remote-reads", config.remote_log_reader_threads)
         self.ahead = ReadAhead(reactor, self.read_cold)
-        self._long_work = ThreadPool(1, LONG_WORK_THREADS, "long-work")
-        self._pools = (self._readers, self._remote_readers, self._long_work)
+        self._long_work = Worker(reactor, "long-work", LONG_WORK_THREADS)
         self._retention = LoopingCall(self._apply_retention)
         self._producer_expiry = LoopingCall(self._expire_producers)
         self._group_timer: Timer | None = None
@@ -156,8 +153,6 @@ class Broker:
         """Timers; from here on in the reactor's thread."""
         if self.tiering is not None:
             self.tiering.start()
-        for pool in self._pools:
-            pool.start()
         for loop, seconds in (
             (self._retention, self.config.log_retention_check_interval_ms / 1000),
             (self._producer_expiry, PRODUCER_EXPIRY_CHECK_SECONDS),
@@ -178,11 +173,9 @@ class Broker:
         self._appender.close()
         if self.access is not None:
             self.access.close()
-        self._changes.close()
-        self._producer_ids.close()
-        for pool in self._pools:
-            if pool.started:
-                pool.stop()
+        workers = self._changes, self._producer_ids, self._readers, self._remote_readers, self._long_work
+        for worker in workers:
+            worker.close()
         # Each step is taken whatever became of those before it.
         with ExitStack() as steps:
             steps.callback(self.catalogue.close)
@@ -200,22 +193,18 @@ class Broker:
 
     def read_cold(self, function: Callable[[], T]) -> Deferred[T]:
         """Call something that waits for the disk, in a thread."""
-        return self._in_pool(self._readers, function)
+        return self._readers.run(partial(self._unless_closing, function))
 
     def read_remote(self, function: Callable[[], T]) -> Deferred[T]:
         """The same for what waits for the network."""
-        return self._in_pool(self._remote_readers, function)
+        return self._remote_readers.run(partial(self._unless_closing, function))
 
     def work_long(self, function: Callable[[], T]) -> Deferred[T]:
         """Call something that takes long, in a thread that nobody needs who reads old data.
 
         Whoever has much to do asks for a piece at a time: others wait behind it.
         """
-        return self._in_pool(self._long_work, function)
-
-    def _in_pool(self, pool: ThreadPool, function: Callable[[], T]) -> Deferred[T]:
-        reactor: Any = self.reactor  # deferToThreadPool wants an interface that is no type
-        return deferToThreadPool(reactor, pool, partial(self._unless_closing, function))
+        return self._long_work.run(partial(self._unless_closing, function))
 
     def _unless_closing(self, function: Callable[[], T]) -> T:
         """A stop waits for what is under way, and not for all that waits for its turn."""

@@ -2,8 +2,9 @@
 
 A client that has an answer thinks about it before it asks for what follows. Meanwhile that is read, so that
 the next fetch finds it in memory and has to wait for no thread. It begins with the second fetch that goes on
-where one has ended, and there is never more of it than the budget; what nobody comes for gives way to the
-next. Reactor thread only.
+where one has ended. A read is for two fetches, where there is room, and the next one begins when the first
+of them was answered: a thread costs more than reading does. There is never more of it than the budget; what
+nobody comes for gives way to the next. Reactor thread only.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ BUDGET_BYTES = 8 << 20
 # down by the time between two fetches.
 STRETCH_BYTES_MIN = 64 << 10
 STRETCH_BYTES_MAX = 2 << 20
+# For one more fetch than the next, if nothing has to give way for it.
+RUN_BYTES_MAX = 2 << 20
 # At a time: others read the disk too.
 READS_MAX = 2
 # Fetches of which it is known where they have ended.
@@ -69,8 +72,13 @@ class ReadAhead:
         if ahead is None or ahead.pieces is None:
             return None
         self._drop((partition, offset))
-        size = sum(map(len, ahead.pieces))
-        return ahead.pieces if size <= max_bytes else _cut(ahead.pieces, max_bytes, at_least_one)
+        if _size(ahead.pieces) <= max_bytes:
+            return ahead.pieces
+        taken = _cut(ahead.pieces, max_bytes, at_least_one)
+        if taken:
+            left = _Ahead(ahead.held_bytes, ahead.pieces[len(taken) :])
+            self._hold((partition, _end_offset(taken)), left)
+        return taken
 
     def is_coming(self, partition: Partition, offset: int) -> bool:
         """It is being read just now."""
@@ -87,8 +95,7 @@ class ReadAhead:
         """A fetch from this offset on is answered with these, from the disk; its limit was so much."""
         if not pieces:
             return
-        header = decode_header(pieces[-1])
-        end_offset = header.base_offset + header.last_offset_delta + 1
+        end_offset = _end_offset(pieces)
         goes_on = (partition, offset) in self._ends
         self._ends.pop((partition, offset), None)
         self._ends[partition, end_offset] = None
@@ -99,15 +106,24 @@ class ReadAhead:
             self._reactor.callLater(0, partial(self._begin, partition, end_offset, max_bytes))
 
     def _begin(self, partition: Partition, offset: int, max_bytes: int) -> None:
+        """Read from there on, or behind what was read already, unless that is more than the next fetch."""
         place = partition, offset
-        held_bytes = max_bytes + RECORD_FRAME_BYTES
-        if place in self._ahead or not _is_on_disk(partition, offset) or not self._has_room(held_bytes):
+        ahead = self._ahead.get(place)
+        if ahead is not None and ahead.pieces is not None and _size(ahead.pieces) <= max_bytes:
+            place = partition, _end_offset(ahead.pieces)
+        run_bytes = self._run_bytes(max_bytes)
+        held_bytes = run_bytes + RECORD_FRAME_BYTES
+        if place in self._ahead or not _is_on_disk(*place) or not self._has_room(held_bytes):
             return
-        self._ahead[place] = _Ahead(held_bytes)
-        self._held_bytes += held_bytes
+        self._hold(place, _Ahead(held_bytes))
         self._reads += 1
-        read = partial(partition.stored.read, offset, partition.end_offset, max_bytes, at_least_one=False)
+        read = partial(partition.stored.read, place[1], partition.end_offset, run_bytes, at_least_one=False)
         self._read(read).addCallbacks(self._came, self._failed, callbackArgs=(place,), errbackArgs=(place,))
+
+    def _run_bytes(self, max_bytes: int) -> int:
+        run_bytes = max(max_bytes, min(2 * max_bytes, RUN_BYTES_MAX))
+        has_room = self._held_bytes + run_bytes + RECORD_FRAME_BYTES <= self._budget_bytes
+        return run_bytes if has_room else max_bytes
 
     def _has_room(self, size: int) -> bool:
         """After what was read first and nobody came for has gone."""
@@ -133,6 +149,10 @@ class ReadAhead:
         self._reads -= 1
         _tell(self._drop(place).waiting)
 
+    def _hold(self, place: Place, ahead: _Ahead) -> None:
+        self._ahead[place] = ahead
+        self._held_bytes += ahead.held_bytes
+
     def _drop(self, place: Place) -> _Ahead:
         ahead = self._ahead.pop(place)
         self._held_bytes -= ahead.held_bytes
@@ -146,6 +166,15 @@ def _is_on_disk(partition: Partition, offset: int) -> bool:
         and not partition.is_in_tail(offset)
         and not partition.stored.is_remote(offset)
     )
+
+
+def _size(pieces: Pieces) -> int:
+    return sum(map(len, pieces))
+
+
+def _end_offset(pieces: Pieces) -> int:
+    header = decode_header(pieces[-1])
+    return header.base_offset + header.last_offset_delta + 1
 
 
 def _cut(pieces: Pieces, max_bytes: int, at_least_one: bool) -> Pieces | None:

@@ -1,4 +1,8 @@
-"""A thread for calls that wait for the disk, one at a time and in the order they were asked for."""
+"""Threads for calls that wait for the disk, taken up in the order they were asked for.
+
+One thread alone makes the calls one after the other. Twisted's pool does the same for several, at five times
+the price: a consumer that reads old data needs a call for every megabyte.
+"""
 
 from __future__ import annotations
 
@@ -32,24 +36,46 @@ def answering(reactor: Reactor, function: Callable[[], T]) -> tuple[Deferred[T],
 
 
 class Worker:
-    """`run` it from the reactor's thread; the answer comes there too."""
+    """`run` it from the reactor's thread; the answer comes there too. Threads are started as they are needed,
+    up to `max_threads`, and stay."""
 
-    def __init__(self, reactor: Reactor, name: str) -> None:
+    def __init__(self, reactor: Reactor, name: str, max_threads: int = 1) -> None:
         self._reactor = reactor
+        self._name = name
+        self._max_threads = max_threads
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
+        self._threads: list[threading.Thread] = []
+        # Threads with nothing to do, less the jobs that wait for one.
+        self._idle = 0
+        self._mutex = threading.Lock()
 
     def run(self, function: Callable[[], T]) -> Deferred[T]:
         answer, job = answering(self._reactor, function)
+        with self._mutex:
+            self._idle -= 1
+            is_short = self._idle < 0
+        if is_short and len(self._threads) < self._max_threads:
+            self._start_thread()
         self._jobs.put(job)
         return answer
+
+    def _start_thread(self) -> None:
+        name = self._name if self._max_threads == 1 else f"{self._name}-{len(self._threads)}"
+        thread = threading.Thread(target=self._work, name=name, daemon=True)
+        with self._mutex:
+            self._idle += 1
+        self._threads.append(thread)
+        thread.start()
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             job()
+            with self._mutex:
+                self._idle += 1
 
     def close(self) -> None:
         """Finish what was asked for, then end."""
-        self._jobs.put(None)
-        self._thread.join()
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            thread.join()

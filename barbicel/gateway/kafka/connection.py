@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
@@ -26,8 +26,10 @@ from barbicel.codecs.kafka.headers import (
 )
 from barbicel.codecs.kafka.messages import is_flexible
 from barbicel.codecs.kafka.wire import MalformedRequest
+from barbicel.disk import Bytes
 from barbicel.errors import BarbicelError
 from barbicel.gateway.access.authentication import NotAdmitted
+from barbicel.gateway.event_loop import Sending, sending
 from barbicel.gateway.kafka.api import Address, Call, Pieces
 from barbicel.gateway.kafka.fetch import fetched_bytes
 from barbicel.gateway.kafka.frames import LENGTH, SMALLEST_FRAME_BYTES, BadFrame, FrameReader
@@ -81,6 +83,7 @@ class KafkaConnection(Protocol):
         self._held_bytes = self._unread_bytes = 0
         # What the transport has of the latter.
         self._sending_bytes = 0
+        self._send: Sending | None = None
         self._is_serving = False
         self._waits_for_turn = False
         self._is_reading = True
@@ -132,6 +135,7 @@ class KafkaConnection(Protocol):
         self._fit_buffer()
         self.transport.SEND_LIMIT = SEND_BYTES
         self.transport.registerProducer(self, True)
+        self._send = sending(self.transport)
         local = self.transport.getHost()
         self._local = Address(local.host, local.port)
         self._server.connected(self)
@@ -386,14 +390,20 @@ class KafkaConnection(Protocol):
     def _write(self) -> None:
         """As much as the transport takes; what is left is written when it has sent that."""
         while self._outbox and not self._is_unread:
-            data = self._outbox.take(SEND_BYTES)
-            # Whatever the kernel does not take at once is unread, and counts.
-            self.transport.bufferSize = 0
-            self.transport.write(data)
-            self._fit_buffer()
-            self._sending_bytes = len(data) if self._is_unread else 0
+            pieces = self._outbox.front(SEND_BYTES)
+            self._outbox.drop(self._write_joined(pieces) if self._send is None else self._send(pieces))
         if self._is_unread or self._unread_bytes:
             self._hold_unread(self._outbox.size_bytes + self._sending_bytes)
+
+    def _write_joined(self, pieces: Sequence[Bytes]) -> int:
+        """Where the bytes do not go to the kernel as they are, with TLS."""
+        data = b"".join(pieces)
+        # Whatever the kernel does not take at once is unread, and counts.
+        self.transport.bufferSize = 0
+        self.transport.write(data)
+        self._fit_buffer()
+        self._sending_bytes = len(data) if self._is_unread else 0
+        return len(data)
 
     def _hold_unread(self, size: int) -> None:
         grown_bytes, self._unread_bytes = size - self._unread_bytes, size

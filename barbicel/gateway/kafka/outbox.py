@@ -1,7 +1,7 @@
-"""Answers that wait for their client to read: pieces as they were found, put together as they are sent.
+"""Answers that wait for their client to read: pieces as they were found, which the kernel takes from there.
 
 A fetch may be answered with 50 MB. Joined, and once more in the transport's buffer, that would be in memory
-three times; so the transport gets a little whenever it has sent what it had, and what was sent is let go.
+three times; so a little is sent whenever there is room for it, and what was sent is let go.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from barbicel.disk import Bytes
 
 __all__ = ["Outbox"]
 
+# The kernel takes 1024 in one call; so many small ones are sooner joined than looked at one by one.
+PIECES_MAX = 256
+
 
 class Outbox:
     def __init__(self) -> None:
@@ -23,27 +26,40 @@ class Outbox:
         return self.size_bytes > 0
 
     def put(self, pieces: Sequence[Bytes]) -> None:
-        """Views among them must count in bytes, and stay as they are until they are taken."""
+        """Views among them must count in bytes, and stay as they are until they are dropped."""
         self._pieces.extend(pieces)
         self.size_bytes += sum(map(len, pieces))
 
-    def take(self, max_bytes: int) -> bytes:
-        """What is to be sent next."""
+    def front(self, max_bytes: int) -> Sequence[Bytes]:
+        """What is to be sent next, in a few pieces."""
         if self.size_bytes <= max_bytes:
-            taken = b"".join(self._pieces)
-            self.clear()
-            return taken
+            parts: Sequence[Bytes] = tuple(self._pieces)
+        else:
+            parts = self._cut(max_bytes)
+        return parts if len(parts) <= PIECES_MAX else (b"".join(parts),)
+
+    def _cut(self, max_bytes: int) -> list[Bytes]:
         parts: list[Bytes] = []
-        left_bytes = max_bytes
-        while left_bytes:
-            piece = memoryview(self._pieces.popleft())
-            if len(piece) > left_bytes:
-                self._pieces.appendleft(piece[left_bytes:])
-                piece = piece[:left_bytes]
+        for piece in self._pieces:
+            if len(piece) >= max_bytes:
+                parts.append(memoryview(piece)[:max_bytes])
+                break
             parts.append(piece)
-            left_bytes -= len(piece)
-        self.size_bytes -= max_bytes
-        return b"".join(parts)
+            max_bytes -= len(piece)
+        return parts
+
+    def drop(self, size_bytes: int) -> None:
+        """So much was sent."""
+        self.size_bytes -= size_bytes
+        if not self.size_bytes:
+            self._pieces.clear()
+            return
+        while size_bytes:
+            piece = self._pieces.popleft()
+            if len(piece) > size_bytes:
+                self._pieces.appendleft(memoryview(piece)[size_bytes:])
+                return
+            size_bytes -= len(piece)
 
     def clear(self) -> None:
         self._pieces.clear()

@@ -29,8 +29,9 @@ def batch(offset: int) -> memoryview:
 
 BATCH_BYTES = len(batch(0))
 LIMIT = 3 * BATCH_BYTES
-# What a stretch holds: the buffer that it is read into.
+# What a stretch holds, and one for two fetches: the buffer that it is read into.
 HELD = LIMIT + RECORD_FRAME_BYTES
+HELD_FOR_TWO = 2 * LIMIT + RECORD_FRAME_BYTES
 
 
 class Log:
@@ -88,7 +89,37 @@ def test_it_begins_with_the_second_fetch_that_goes_on_where_one_ended() -> None:
     assert rig.take(log, 6) == [6, 7, 8]
     # It is had once.
     assert rig.take(log, 6) == []
+
+
+def test_a_read_is_for_two_fetches_and_the_next_begins_with_the_second() -> None:
+    rig, log = Rig(), Log()
+    for offset in (0, 3):
+        rig.answer(log, offset)
+    assert rig.finish_reads() == 1
+    assert rig.take(log, 6) == [6, 7, 8]
+    # As long as a part of it is held, so is the whole buffer.
+    assert rig.ahead.held_bytes == HELD_FOR_TWO
+    rig.answer(log, 6)
+    assert rig.finish_reads() == 1
+    assert rig.take(log, 9) == [9, 10, 11]
+    # What is there is enough for one more.
+    rig.answer(log, 9)
+    assert rig.finish_reads() == 0
+    assert rig.take(log, 12) == [12, 13, 14]
+    assert rig.take(log, 15) == [15, 16, 17]
     assert rig.ahead.held_bytes == 0
+
+
+def test_a_read_is_for_one_fetch_where_something_would_have_to_give_way() -> None:
+    rig = Rig(budget_bytes=HELD_FOR_TWO + HELD)
+    first, second = Log(), Log()
+    for log in (first, second):
+        for offset in (0, 3):
+            rig.answer(log, offset)
+        rig.finish_reads()
+    assert rig.ahead.held_bytes == HELD_FOR_TWO + HELD
+    assert [rig.take(first, 6), rig.take(second, 6)] == [[6, 7, 8], [6, 7, 8]]
+    assert [rig.take(first, 9), rig.take(second, 9)] == [[9, 10, 11], []]
 
 
 def test_somebody_who_jumps_about_gets_nothing_read_ahead() -> None:
@@ -197,7 +228,7 @@ def test_only_what_is_on_the_disk_is_read(change: Callable[[Log], None]) -> None
 
 
 def test_a_stretch_that_no_batch_fits_in_is_not_held() -> None:
-    rig, log = Rig(), Log(batch_bytes=STRETCH_BYTES_MIN + 1)
+    rig, log = Rig(), Log(batch_bytes=2 * STRETCH_BYTES_MIN + 1)
     partition = cast(Partition, log)
     for offset in (0, 1):
         rig.ahead.follow(partition, offset, [batch(offset)], STRETCH_BYTES_MIN)
@@ -244,7 +275,7 @@ def test_a_stretch_counts_as_the_buffer_that_it_keeps() -> None:
     for offset in (0, 3):
         rig.answer(log, offset)
     rig.finish_reads()
-    assert rig.ahead.held_bytes == HELD
+    assert rig.ahead.held_bytes == HELD_FOR_TWO
     assert rig.take(log, 6) == [6]
     assert rig.ahead.held_bytes == 0
 

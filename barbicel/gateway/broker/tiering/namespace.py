@@ -19,7 +19,7 @@ from barbicel.tier.keys import Keys
 from barbicel.tier.object_store import ObjectStore
 from barbicel.tier.probe import probe
 
-__all__ = ["check_claim", "claim", "describe_topic"]
+__all__ = ["PROBE_MS", "check_claim", "claim", "describe_topic", "sweep_probes"]
 
 PROBE = re.compile(r"probe-[0-9a-f]{32}")
 # Nobody's probe takes as long.
@@ -33,7 +33,7 @@ def claim(store: ObjectStore, keys: Keys, cluster: ClusterFile, clock: Clock = w
     with suppress(ObjectExists):
         store.put_new(keys.cluster, [encode_cluster(cluster)])
     check_claim(store, keys, cluster)
-    _sweep_probes(store, keys, clock())
+    sweep_probes(store, keys, clock())
 
 
 def check_claim(store: ObjectStore, keys: Keys, cluster: ClusterFile) -> None:
@@ -58,8 +58,8 @@ def check_claim(store: ObjectStore, keys: Keys, cluster: ClusterFile) -> None:
         )
 
 
-def _sweep_probes(store: ObjectStore, keys: Keys, now_ms: int) -> None:
-    """A store that went away in the middle of a probe has kept its object."""
+def sweep_probes(store: ObjectStore, keys: Keys, now_ms: int) -> None:
+    """A store that went away, or a server that was killed, in the middle of a probe has left its object."""
     for info in list(store.list(f"{keys.prefix}probe-")):
         is_probe = PROBE.fullmatch(info.key.removeprefix(keys.prefix))
         if is_probe and info.modified_ms < now_ms - PROBE_MS:
