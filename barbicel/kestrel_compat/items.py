@@ -27,6 +27,7 @@ __all__ = [
     "Unreadable",
     "decode_stretch",
     "new_record",
+    "parse_number",
 ]
 
 EXPIRY_HEADER = b"kestrel-expiry-ms"
@@ -132,7 +133,7 @@ def _with_headers(offset: int, added_ms: int, data: bytes, headers: Headers) -> 
     groups: list[str] = []
     for key, value in headers:
         if key == EXPIRY_HEADER:
-            expiry_ms = _number(value)
+            expiry_ms = parse_number(value)
         elif key == FLAGS_HEADER:
             flags = _flags(value)
         elif key == FOR_HEADER and value is not None:
@@ -143,13 +144,13 @@ def _with_headers(offset: int, added_ms: int, data: bytes, headers: Headers) -> 
 def _flags(value: bytes | None) -> int:
     """Some clients think that they have a sign."""
     is_negative = value is not None and value.startswith(b"-")
-    number = _number(value[1:] if value is not None and is_negative else value)
+    number = parse_number(value[1:] if value is not None and is_negative else value)
     if number is None or number > MAX_FLAGS:
         return 0
     return -number if is_negative else number
 
 
-def _number(value: bytes | None) -> int | None:
+def parse_number(value: bytes | None) -> int | None:
     """None for what is no number: anybody can write headers, and an item is not lost for them."""
     if value is None or not value.isdigit() or len(value) > MAX_NUMBER_CHARS:
         return None

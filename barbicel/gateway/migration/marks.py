@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from barbicel.codecs.kafka.new_batch import NewRecord
 from barbicel.codecs.kafka.records import Headers
-from barbicel.kestrel_compat.items import EXPIRY_HEADER, FOR_HEADER, Audience
+from barbicel.kestrel_compat.items import EXPIRY_HEADER, FOR_HEADER, Audience, parse_number
 
 __all__ = [
     "IMPORT_HEADER",
@@ -93,8 +93,8 @@ def stored_item(offset: int, added_ms: int, data: bytes, headers: Headers) -> St
     expiry_ms, mark = None, None
     groups: list[str] = []
     for key, value in headers:
-        if key == EXPIRY_HEADER and value is not None and value.isdigit():
-            expiry_ms = int(value)
+        if key == EXPIRY_HEADER:
+            expiry_ms = parse_number(value)
         elif key == FOR_HEADER and value is not None:
             groups.append(value.decode("utf-8", "replace"))
         elif key == IMPORT_HEADER:

@@ -19,7 +19,7 @@ from barbicel.gateway.migration.marks import (
     last_count,
     stored_item,
 )
-from barbicel.kestrel_compat.items import new_record
+from barbicel.kestrel_compat.items import EXPIRY_HEADER, decode_stretch, new_record
 
 OURS, OTHERS = "0123456789abcdef", "fedcba9876543210"
 
@@ -46,6 +46,20 @@ def test_batches_are_bounded_in_bytes_and_records() -> None:
     large = list(cut_batches(records(3, marks.MAX_BATCH_BYTES), OURS))
     assert [len(batch) for batch in large] == [1, 1, 1]
     assert [stored.mark for stored in as_stored(large)] == [Mark(OURS, 1), Mark(OURS, 2), Mark(OURS, 3)]
+
+
+@pytest.mark.parametrize(
+    ("values", "expiry_ms"),
+    [([b"5"], 5), ([b"9" * 21], None), ([b"9" * 5000], None), ([b"5", b"x"], None), ([b"x", b"5"], 5)],
+)
+def test_an_expiry_that_anybody_wrote_is_what_it_is_to_a_reader(
+    values: list[bytes], expiry_ms: int | None
+) -> None:
+    """Or an export would give a queue other items than the gateway does, or none at all."""
+    headers = tuple((EXPIRY_HEADER, value) for value in values)
+    assert stored_item(0, 0, b"", headers).expiry_ms == expiry_ms
+    (item,) = decode_stretch([memoryview(build_batch([NewRecord(0, None, b"", headers)]))], 0, 1 << 20).items
+    assert item.expiry_ms == expiry_ms
 
 
 def test_times_that_no_batch_can_hold_together_are_in_two() -> None:
