@@ -203,7 +203,7 @@ def _import_all(
 
 
 def import_exit_code(journals: JournalSource, outcomes: Sequence[FamilyOutcome]) -> int:
-    if any(one.outcome in (Outcome.REFUSED, Outcome.FAILED) for one in outcomes):
+    if journals.missing or any(one.outcome in (Outcome.REFUSED, Outcome.FAILED) for one in outcomes):
         return EXIT_INCOMPLETE
     in_doubt = any(one.is_in_doubt for one in outcomes)
     return EXIT_DOUBTS if in_doubt or any(not doubt.is_harmless for doubt in journals.doubts) else 0
@@ -256,11 +256,13 @@ def tell_import(page: Page, journals: JournalSource, outcomes: Sequence[FamilyOu
         page.table("Queues", number_table(columns, rows, words=("queue", "outcome")))
     already = [one.master for one in outcomes if one.outcome is Outcome.ALREADY]
     page.section("Already imported, nothing was done", already)
-    page.section("Not imported", [named(one.master, one.problem) for one in outcomes if one.problem])
+    problems = [named(one.master, one.problem) for one in outcomes if one.problem]
+    page.section("Not imported", [*problems, *doubt_lines(journals.missing)])
     skipped = [item for one in outcomes for item in one.skipped]
     page.section("Skipped", [f"{item.file}, byte {item.position}: {item.what}" for item in skipped])
     doubts = [*journals.doubts, *(doubt for one in outcomes for doubt in one.doubts)]
-    page.section("Doubtful", doubt_lines(doubt for doubt in doubts if not doubt.is_harmless))
+    doubtful = (doubt for doubt in doubts if not doubt.is_harmless and not doubt.is_missing)
+    page.section("Doubtful", doubt_lines(doubtful))
     page.section("Left out, nothing is missing", doubt_lines(doubt for doubt in doubts if doubt.is_harmless))
     page.ending(_summary(outcomes))
 

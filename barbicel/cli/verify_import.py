@@ -72,7 +72,8 @@ def verify_import(
     ):
         completed = target.completed()
         verdicts = [verify_family(journals, family, target, completed, watch) for family in journals.families]
-    overall = max((one.verdict for one in verdicts), key=list(Verdict).index, default=Verdict.COMPLETE)
+    found = [one.verdict for one in verdicts] + [Verdict.INCOMPLETE for _ in journals.missing]
+    overall = max(found, key=list(Verdict).index)
     if as_json:
         render_json(_describe(journals, verdicts, overall))
     else:
@@ -83,7 +84,7 @@ def verify_import(
 def _doubts(journals: JournalSource, verdicts: Sequence[FamilyVerdict]) -> list[Doubt]:
     """What no comparison can find: it is not among what was read of the journals."""
     found = [*journals.doubts, *(doubt for one in verdicts for doubt in one.doubts)]
-    return [doubt for doubt in found if not doubt.is_harmless]
+    return [doubt for doubt in found if not doubt.is_harmless and not doubt.is_missing]
 
 
 def _describe(
@@ -115,7 +116,8 @@ def _tell(page: Page, journals: JournalSource, verdicts: Sequence[FamilyVerdict]
     if rows:
         columns = ("queue", "in journals", "in target", "read", "digest", "in target ", "verdict")
         page.table("Queues", number_table(columns, rows, words=("queue", "verdict")))
-    page.section("Not there", [named(one.master, one.problem) for one in verdicts if one.problem])
+    problems = [named(one.master, one.problem) for one in verdicts if one.problem]
+    page.section("Not there", [*problems, *doubt_lines(journals.missing)])
     page.section("First differences", [f"{one.queue}: {one.difference}" for one in lines if one.difference])
     doubts = _doubts(journals, verdicts)
     page.section("Doubtful in the journals, which no comparison can settle", doubt_lines(doubts))

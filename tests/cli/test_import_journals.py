@@ -42,6 +42,29 @@ def test_all_is_well(journals: Path, data: Path) -> None:
     assert "Imported 0 queues: 0 records stored." in words(again)
 
 
+def test_a_queue_that_can_have_no_such_name_here_is_not_imported(tmp_path: Path, data: Path) -> None:
+    """Kestrel has its items: whoever hears that all is complete switches Kestrel off."""
+    source = write(tmp_path / "journals", {"q": [A], "my queue": [B], "x" * 250: [C]})
+    result = run("import-journals", source, "--data", data)
+    assert result.exit_code == 3
+    assert "Not imported my queue, byte 0: queue name 'my queue'" in words(result)
+    verified = run("verify-import", source, "--data", data)
+    assert verified.exit_code == 3
+    assert words(verified).endswith("Not complete.")
+    assert document(run("verify-import", source, "--data", data, "--json"))["verdict"] == "not complete"
+
+
+def test_what_is_odd_about_other_queues_is_not_told_of_those_that_were_chosen(
+    tmp_path: Path, data: Path
+) -> None:
+    source = write(tmp_path / "journals", {"q": [A], "q.bak": [A], "r": [A], "r.bak": [], "my queue": [B]})
+    chosen = "--queue", "q", "--data", data
+    result = document(run("import-journals", source, *chosen, "--json"))
+    assert [(doubt["file"], doubt["kind"]) for doubt in result["doubts"]] == [("q.bak", "stray")]
+    assert run("import-journals", source, *chosen).exit_code == 1
+    assert run("verify-import", source, *chosen).exit_code == 1
+
+
 def test_it_fits_a_terminal(journals: Path, data: Path) -> None:
     assert run_on_terminal("import-journals", journals, "--data", data).exit_code == 0
 

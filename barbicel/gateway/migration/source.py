@@ -63,9 +63,15 @@ class JournalSource:
     ) -> None:
         self.directory = directory
         self.families = families
-        # Of files that belong to no queue; those of a queue's files are found in its replay.
+        # Of files that belong to no queue; those of a queue's files are found in its replay. If queues were
+        # chosen, only of files that have their names.
         self.doubts = doubts
         self._disk = disk
+
+    @property
+    def missing(self) -> list[Doubt]:
+        """Journals whose items nobody can import."""
+        return [doubt for doubt in self.doubts if doubt.is_missing]
 
     def replay(self, line: JournalLine, progress: Progress | None = None) -> ReplayedQueue:
         """Raises DiskError for a file that cannot be read."""
@@ -112,7 +118,14 @@ def open_source(disk: Disk, directory: str, queues: Collection[str] = ()) -> Jou
         for master, lines in sorted(by_master.items())
         if not wanted or master in wanted
     ]
-    return JournalSource(disk, directory, tuple(families), tuple(selection.doubts))
+    doubts = [one for one in selection.doubts if not wanted or _master_of(one.file) in wanted]
+    return JournalSource(disk, directory, tuple(families), tuple(doubts))
+
+
+def _master_of(file: str) -> str:
+    """The queue that a file is about, going by the beginning of its name, whatever follows."""
+    queue = file.partition(".")[0].partition("~~")[0]
+    return queue.partition("+")[0] or queue
 
 
 def _family(disk: Disk, directory: str, master: str, lines: list[JournalLine]) -> Family:

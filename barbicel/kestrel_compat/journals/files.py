@@ -7,7 +7,8 @@
     cars~~1234       temporary
 
 A fanout child is a queue like any other: `cars+audit`. What has no such name made Kestrel fail at its start;
-here it is left out and reported. A copy beside its original made Kestrel give all that is in it twice; here
+here it is left out and reported. So is a queue whose name is possible there and not here, and its items are
+missing then: that is told apart from what is no journal. A copy beside its original made Kestrel give all that is in it twice; here
 it is left out and reported, too.
 """
 
@@ -25,6 +26,8 @@ __all__ = ["FoundFile", "QueueFiles", "Selection", "import_id", "select_files"]
 
 _TEMPORARY = "~~"
 _NAME = re.compile(r"(?P<queue>[^.]+)(?:\.(?P<time>[0-9]{1,19})(?P<tail>\..*)?)?", re.ASCII | re.DOTALL)
+# Names that Kestrel itself refuses to whoever puts an item. Any other name may be of a queue with items.
+_NOBODYS = re.compile(r"~|^\++$")
 _PACK = ".pack"
 _MAX_TIME_MS = 2**63 - 1
 _ID_DIGITS = 16
@@ -105,7 +108,8 @@ def _recognize(found: FoundFile) -> _Journal | Doubt:
     try:
         parse_queue_name(match["queue"])
     except BadQueueName as error:
-        return Doubt(found.name, 0, DoubtKind.STRAY, error.message)
+        kind = DoubtKind.STRAY if _NOBODYS.search(match["queue"]) else DoubtKind.NO_QUEUE
+        return Doubt(found.name, 0, kind, error.message)
     rotated_ms = None if match["time"] is None else int(match["time"])
     file = JournalFile(found.name, found.size, found.modified_ms, rotated_ms)
     return _Journal(match["queue"], file, match["tail"])

@@ -69,6 +69,7 @@ class DoubtKind(StrEnum):
     SUPERSEDED = "superseded"  # a pack has what this file had
     # Not read:
     STRAY = "stray"  # a name that is no journal's
+    NO_QUEUE = "no-queue"  # a queue's journal, but no queue can be called so here
     DAMAGED = "damaged"  # an entry that cannot be; the rest of the file was not read
     TRUNCATED = "truncated"  # the file ends inside an entry
     ZEROS = "zeros"  # zeros to the end, or at least where an entry should be: the rest was not read
@@ -87,6 +88,8 @@ class DoubtKind(StrEnum):
 
 # What an operator need not look into.
 HARMLESS = frozenset({DoubtKind.TEMPORARY, DoubtKind.SUPERSEDED})
+# Items that Kestrel has, and that no import brings over.
+MISSING = frozenset({DoubtKind.NO_QUEUE})
 
 
 class Doubt(NamedTuple):
@@ -100,6 +103,11 @@ class Doubt(NamedTuple):
     @property
     def is_harmless(self) -> bool:
         return self.kind in HARMLESS
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the items of the file cannot be had: no import is complete that leaves them out."""
+        return self.kind in MISSING
 
 
 class ReplayedQueue:
