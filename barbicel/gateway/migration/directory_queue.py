@@ -21,6 +21,7 @@ from barbicel.gateway.broker.batch_opening import MAX_OPENED_BYTES
 from barbicel.gateway.broker.partition import LEADER_EPOCH
 from barbicel.gateway.broker.producer_file import ProducerFile
 from barbicel.gateway.broker.topic_settings import is_queue
+from barbicel.gateway.migration.group_names import GroupNames
 from barbicel.gateway.migration.marks import StoredItem, stored_item
 from barbicel.gateway.migration.target import (
     NOT_NUMBERED,
@@ -37,8 +38,6 @@ from barbicel.keratin import Appended, Log, Writer
 from barbicel.keratin import NewRecord as LogRecord
 from barbicel.kestrel_compat.names import MAIN_GROUP, guard_group, is_reserved_group
 from barbicel.stroma import BumpAckedUntil, Commit, Event, GroupKey, GroupState, GroupStore, MarkInflight
-from barbicel.stroma.directory import list_groups_of
-from barbicel.stroma.layout import StoreLayout
 
 __all__ = ["PARTITION", "DirectoryQueue"]
 
@@ -54,7 +53,7 @@ class DirectoryQueue(TargetQueue):
         topic: Topic,
         log: Log,
         store: GroupStore,
-        groups: StoreLayout,
+        names: GroupNames,
         writer: Writer,
         clock: Clock,
     ) -> None:
@@ -64,9 +63,8 @@ class DirectoryQueue(TargetQueue):
             )
         self.topic = topic
         self._log = log
-        self._disk = disk
         self._store = store
-        self._layout = groups
+        self._names = names
         self._writer = writer
         self._failed: list[Exception] = []
         self._appended = 0
@@ -74,7 +72,7 @@ class DirectoryQueue(TargetQueue):
         self._stored: list[tuple[BatchHeader, int]] = []
         self._clock = clock
         if not log.was_clean:
-            self._store.clamp(topic.name, PARTITION, log.end_offset)
+            self._store.clamp(topic.name, PARTITION, log.end_offset, names.of(topic.name, PARTITION))
         self._producer_file = ProducerFile(disk, log.path)
         self._producers = self._producer_file.restore(log, clock)
 
@@ -106,8 +104,7 @@ class DirectoryQueue(TargetQueue):
 
     @property
     def groups(self) -> frozenset[str]:
-        found = list_groups_of(self._disk, self._layout, self.topic.name, PARTITION)
-        return frozenset(key.group for key in found if is_reserved_group(key.group))
+        return frozenset(filter(is_reserved_group, self._names.of(self.topic.name, PARTITION)))
 
     def begin_lines(self, groups: Sequence[str]) -> None:
         """Those that there are stay where they are. Others begin as in the gateway: at the end, but that the
@@ -117,6 +114,7 @@ class DirectoryQueue(TargetQueue):
             finds_all = key.group == MAIN_GROUP and not is_queue(self.topic.settings)
             first_offset = self._log.start_offset if finds_all else self._log.end_offset
             self._store.record(key, [BumpAckedUntil(first_offset)])
+        self._names.add(fresh)
         self._store.sync(fresh)
 
     def state(self, group: str) -> GroupState | None:
@@ -134,8 +132,10 @@ class DirectoryQueue(TargetQueue):
         return GroupKey(self.topic.name, PARTITION, group)
 
     def _record(self, group: str, events: Sequence[Event]) -> None:
-        self._store.record(self._key(group), events)
-        self._store.sync([self._key(group)])
+        key = self._key(group)
+        self._names.add([key])
+        self._store.record(key, events)
+        self._store.sync([key])
 
     # --- an import ----------------------------------------------------------------------------------
 
@@ -152,7 +152,9 @@ class DirectoryQueue(TargetQueue):
         return begun
 
     def end(self) -> None:
-        self._store.delete(self._key(guard_group(self.topic.name)))
+        guard = self._key(guard_group(self.topic.name))
+        self._store.delete(guard)
+        self._names.remove(guard)
 
     # --- records ------------------------------------------------------------------------------------
 

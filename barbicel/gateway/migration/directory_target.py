@@ -14,6 +14,7 @@ from barbicel.gateway.broker.catalogue import Catalogue
 from barbicel.gateway.broker.data_layout import DataLayout
 from barbicel.gateway.broker.topic_settings import effective_settings
 from barbicel.gateway.migration.directory_queue import PARTITION, DirectoryQueue
+from barbicel.gateway.migration.group_names import GroupNames
 from barbicel.gateway.migration.target import (
     LEDGER_SETTINGS,
     LEDGER_TOPIC,
@@ -31,7 +32,7 @@ from barbicel.kestrel_compat.queue_settings import SettingsBook
 from barbicel.stroma import GroupStore
 from barbicel.stroma.layout import StoreLayout
 
-__all__ = ["DirectoryTarget"]
+__all__ = ["DirectoryTarget", "check_apart"]
 
 # What waits to be written: enough to build the next batch meanwhile, and no more.
 WRITER = WriterSettings(max_queue_bytes=8 << 20)
@@ -47,7 +48,7 @@ class DirectoryTarget(Target):
         self.store = store
         self._writer = Writer(WRITER)
         self._disk = disk
-        self._groups = StoreLayout(catalogue.layout.groups)
+        self._names = GroupNames(disk, StoreLayout(catalogue.layout.groups))
         self._config = config
         self._clock = clock
         self._book = SettingsBook(config.kestrel_queues)
@@ -152,7 +153,7 @@ class DirectoryTarget(Target):
         settings = LogSettings(segment_max_bytes=values.segment_bytes, segment_max_age_ms=values.segment_ms)
         log = Log.open(directory, disk=self._disk, settings=settings, clock=self._clock)
         try:
-            return DirectoryQueue(self._disk, topic, log, self.store, self._groups, self._writer, self._clock)
+            return DirectoryQueue(self._disk, topic, log, self.store, self._names, self._writer, self._clock)
         except BaseException:
             log.close()
             raise
@@ -179,6 +180,21 @@ class DirectoryTarget(Target):
         if self._ledger is None:
             self._ledger = self.find(LEDGER_TOPIC)
         return self._ledger
+
+
+def check_apart(disk: Disk, journals: str, data_dir: str, *, are_written: bool = False) -> None:
+    """Raises TargetRefused for a data directory that would be among Kestrel's journals, or they in it.
+
+    Kestrel does not start on journals that have other files beside them, which would be the end of the way
+    back. Journals that are written are kept out of all that is in the data directory, too.
+    """
+    kestrels, ours = disk.resolve(journals), disk.resolve(data_dir)
+    if kestrels == ours or (are_written and kestrels.startswith(f"{ours}/")):
+        raise TargetRefused(
+            "journals and a data directory do not go into one directory",
+            path=journals,
+            hint="name another one, or another data directory with --data",
+        )
 
 
 def _limit_text(limit: int | None) -> str:

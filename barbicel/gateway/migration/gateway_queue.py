@@ -115,7 +115,10 @@ class GatewayQueue(TargetQueue):
     @property
     def groups(self) -> frozenset[str]:
         with refusing(self.topic):
-            names = map(parse_queue_name, self._target.kestrel.queue_names())
+            master = queue_of(self.topic)
+            # There may be a hundred thousand: most are put aside unparsed.
+            near = (name for name in self._target.kestrel.queue_names() if name.startswith(master))
+            names = map(parse_queue_name, near)
             return frozenset(name.group for name in names if topic_of(name.master) == self.topic)
 
     def reading(self, group: str) -> Reading | None:

@@ -8,8 +8,8 @@
 
 A fanout child is a queue like any other: `cars+audit`. What has no such name made Kestrel fail at its start;
 here it is left out and reported. So is a queue whose name is possible there and not here, and its items are
-missing then: that is told apart from what is no journal. A copy beside its original made Kestrel give all that is in it twice; here
-it is left out and reported, too.
+missing then: that is told apart from what is no journal. A copy beside its original made Kestrel give all
+that is in it twice; here it is left out and reported, too.
 """
 
 from __future__ import annotations
