@@ -11,7 +11,7 @@ from barbicel.cli.offsets import counted
 from barbicel.cli.options import directory_name, json_option
 from barbicel.cli.page import Page, number_table, render_json
 from barbicel.disk import RealDisk
-from barbicel.gateway.migration.directory_target import DirectoryTarget
+from barbicel.gateway.migration.directory_target import DirectoryTarget, check_apart
 from barbicel.gateway.migration.export import Exported, export_queues
 
 __all__ = ["export_journals"]
@@ -50,7 +50,9 @@ def export_journals(
       2  wrong usage, or something cannot be read or written
     """
     disk, config = RealDisk(), loaded_config(path)
-    with DirectoryTarget.open(disk, data or config.data_directory, config=config, may_create=False) as target:
+    directory = data or config.data_directory
+    check_apart(disk, destination, directory, are_written=True)
+    with DirectoryTarget.open(disk, directory, config=config, may_create=False) as target:
         exported = export_queues(disk, target, destination, queues)
     if as_json:
         lines = [line._asdict() for line in exported.lines]

@@ -99,6 +99,8 @@ class TargetOptions(NamedTuple):
     kestrel: str | None = None
     client_file: str | None = None
     path: str | None = None
+    # Where the journals are.
+    source: str | None = None
 
 
 def opened_target(options: TargetOptions, *, may_create: bool) -> Target:
@@ -119,10 +121,12 @@ def _opened_directory(options: TargetOptions, may_create: bool) -> Target:
     for name, value in (("--kestrel", options.kestrel), ("--client-config", options.client_file)):
         if value is not None:
             raise click.UsageError(f"{name} goes with --bootstrap")
-    from barbicel.gateway.migration.directory_target import DirectoryTarget
+    from barbicel.gateway.migration.directory_target import DirectoryTarget, check_apart
 
     config = loaded_config(options.path)
     directory = options.data or config.data_directory
+    if options.source is not None:
+        check_apart(RealDisk(), options.source, directory)
     return DirectoryTarget.open(RealDisk(), directory, config=config, may_create=may_create)
 
 
@@ -185,7 +189,7 @@ def import_journals(
         if dry_run:
             outcomes = [plan_family(journals, family, watch) for family in journals.families]
         else:
-            options = TargetOptions(data, bootstrap, kestrel, client_file, path)
+            options = TargetOptions(data, bootstrap, kestrel, client_file, path, source)
             with opened_target(options, may_create=True) as target:
                 outcomes = _import_all(journals, target, ImportRules(deadline_ms, again), watch)
     if as_json:

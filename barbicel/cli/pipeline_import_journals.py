@@ -213,11 +213,12 @@ def into_directory(
 ) -> list[FamilyOutcome]:
     """Queues that the directory has no topic of are imported beside it, all at once, then moved into it."""
     from barbicel.gateway.migration.adoption import adopt, staging_directory
-    from barbicel.gateway.migration.directory_target import DirectoryTarget
+    from barbicel.gateway.migration.directory_target import DirectoryTarget, check_apart
     from barbicel.pipeline.jobs.import_journals import spread
 
     disk = RealDisk()
     data = disk.resolve(data)
+    check_apart(disk, journals.directory, data)
     with DirectoryTarget.open(disk, data, config=loaded_config(path)) as target:
         completed = target.completed()
         before = {entry.topic for entry in completed}

@@ -9,7 +9,7 @@ import pytest
 from barbicel.disk import RealDisk
 from barbicel.gateway.migration.directory_target import DirectoryTarget
 from barbicel.kestrel_compat.names import parse_queue_name
-from tests.cli.support import document, run, words
+from tests.cli.support import document, run, snapshot, words
 from tests.golden.kestrel.writer import addx, join
 
 A, B = addx(b"a", 1), addx(b"b", 2, 99)
@@ -30,6 +30,15 @@ def test_journals_are_written(data: Path, tmp_path: Path) -> None:
     assert "Wrote 2 journals of 3 items." in words(result)
     assert (tmp_path / "back" / "q").read_bytes() == join([A, B])
     assert (tmp_path / "back" / "q+child").read_bytes() == join([B])
+
+
+@pytest.mark.parametrize("destination", ["", "topics", "back"])
+def test_no_journal_is_written_into_a_data_directory(data: Path, destination: str) -> None:
+    before = snapshot(data)
+    result = run("export-journals", data / destination, "--data", data)
+    assert result.exit_code == 2
+    assert "do not go into one directory" in result.stderr
+    assert snapshot(data) == before
 
 
 def test_the_report_as_json(data: Path, tmp_path: Path) -> None:

@@ -65,6 +65,15 @@ def test_what_is_odd_about_other_queues_is_not_told_of_those_that_were_chosen(
     assert run("verify-import", source, *chosen).exit_code == 1
 
 
+def test_kestrels_directory_is_no_data_directory(journals: Path) -> None:
+    """Kestrel would not start on it any more, and the lock's file would be a queue in the next import."""
+    before = snapshot(journals)
+    result = run("import-journals", journals, "--data", journals.parent / "." / journals.name)
+    assert result.exit_code == 2
+    assert "do not go into one directory" in result.stderr
+    assert snapshot(journals) == before
+
+
 def test_it_fits_a_terminal(journals: Path, data: Path) -> None:
     assert run_on_terminal("import-journals", journals, "--data", data).exit_code == 0
 
