@@ -46,7 +46,7 @@ def export_journals(
     \b
     Exit codes:
       0  written
-      1  written, but a name is too long for a file: see the list
+      1  written, but a name is too long for a file, or items cannot be read: see the list
       2  wrong usage, or something cannot be read or written
     """
     disk, config = RealDisk(), loaded_config(path)
@@ -56,10 +56,12 @@ def export_journals(
         exported = export_queues(disk, target, destination, queues)
     if as_json:
         lines = [line._asdict() for line in exported.lines]
-        render_json({"destination": destination, "queues": lines, "left_out": exported.left_out})
+        unreadable = [one._asdict() for one in exported.unreadable]
+        report = {"queues": lines, "left_out": exported.left_out, "unreadable": unreadable}
+        render_json({"destination": destination, **report})
     else:
         _tell(Page(), destination, exported)
-    ctx.exit(EXIT_LEFT_OUT if exported.left_out else 0)
+    ctx.exit(EXIT_LEFT_OUT if exported.left_out or exported.unreadable else 0)
 
 
 def _tell(page: Page, destination: str, exported: Exported) -> None:
@@ -68,5 +70,12 @@ def _tell(page: Page, destination: str, exported: Exported) -> None:
     if lines:
         page.table("Queues", number_table(("queue", "items", "open", "bytes"), lines, words=("queue",)))
     page.section("Not written, the name is too long for a file", exported.left_out)
+    page.section(
+        "Cannot be read, by nobody",
+        [
+            f"{one.queue}, offsets {one.first_offset} to {one.last_offset}: {one.reason}"
+            for one in exported.unreadable
+        ],
+    )
     items = sum(line.items for line in lines)
     page.ending(f"Wrote {counted(len(lines), 'journal')} of {counted(items, 'item')}.")

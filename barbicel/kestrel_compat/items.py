@@ -21,6 +21,7 @@ __all__ = [
     "EXPIRY_HEADER",
     "FLAGS_HEADER",
     "FOR_HEADER",
+    "MAX_OPENED_BYTES",
     "Audience",
     "Item",
     "Stretch",
@@ -35,6 +36,8 @@ FLAGS_HEADER = b"kestrel-flags"
 FOR_HEADER = b"kestrel-for"
 MAX_FLAGS = 2**32 - 1
 MAX_NUMBER_CHARS = 20
+# Beyond this a compressed batch is not opened, and its items are passed over.
+MAX_OPENED_BYTES = 64 << 20
 
 # The groups that an item is for; None is all of them.
 Audience: TypeAlias = frozenset[str] | None

@@ -5,14 +5,12 @@ from __future__ import annotations
 from barbicel.codecs.kafka.record_batch import decode_header
 from barbicel.errors import OffsetOutOfRange
 from barbicel.gateway.broker.partition import Partition
-from barbicel.kestrel_compat.items import Stretch, decode_stretch
+from barbicel.kestrel_compat.items import MAX_OPENED_BYTES, Stretch, decode_stretch
 
 __all__ = ["FILL_BYTES", "decode_from", "is_cheap", "read_stretch"]
 
 # What is read ahead at a time in the reactor's thread.
 FILL_BYTES = 64 << 10
-# Beyond this a compressed batch is not opened, and its items are passed over.
-MAX_OPENED_BYTES = 64 << 20
 
 
 def is_cheap(batch: memoryview) -> bool:

@@ -6,7 +6,7 @@ Stroma's, as the gateway has them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -16,8 +16,7 @@ from barbicel.codecs.kafka.record_batch import BadBatch, BatchHeader, decode_hea
 from barbicel.codecs.kafka.records import decode_records
 from barbicel.codecs.topic_file import Topic
 from barbicel.disk import Disk
-from barbicel.errors import BarbicelError, CorruptLog
-from barbicel.gateway.broker.batch_opening import MAX_OPENED_BYTES
+from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.partition import LEADER_EPOCH
 from barbicel.gateway.broker.producer_file import ProducerFile
 from barbicel.gateway.broker.topic_settings import is_queue
@@ -36,6 +35,7 @@ from barbicel.gateway.migration.target import (
 from barbicel.keratin import Ack as LogAck
 from barbicel.keratin import Appended, Log, Writer
 from barbicel.keratin import NewRecord as LogRecord
+from barbicel.kestrel_compat.items import MAX_OPENED_BYTES, Unreadable
 from barbicel.kestrel_compat.names import MAIN_GROUP, guard_group, is_reserved_group
 from barbicel.stroma import BumpAckedUntil, Commit, Event, GroupKey, GroupState, GroupStore, MarkInflight
 
@@ -192,27 +192,27 @@ class DirectoryQueue(TargetQueue):
         if self._failed:
             raise self._failed[0]
 
-    def scan(self, from_offset: int) -> Iterator[StoredItem]:
-        """Everything that is an item. Raises CorruptLog, and TargetRefused for a batch nobody can read."""
+    def scan(
+        self, from_offset: int, passed_over: Callable[[Unreadable], None] = lambda unreadable: None
+    ) -> Iterator[StoredItem]:
+        """Everything that is an item to a reader of the gateway. Raises CorruptLog.
+
+        What a producer has put into a batch nobody looks at before: what cannot be read is passed over, as it
+        is for readers.
+        """
         for record in self._log.scan(max(from_offset, self._log.start_offset)):
             try:
                 yield from _items(record.payload, from_offset)
             except BadBatch as error:
-                raise CorruptLog(
-                    error.message,
-                    first_offset=record.offset,
-                    end_offset=record.end_offset,
-                    path=self._log.path,
-                ) from error
+                passed_over(Unreadable(record.offset, record.end_offset, error.message))
 
 
 def _items(batch: memoryview, from_offset: int) -> Iterator[StoredItem]:
     header = decode_header(batch)
     if header.is_control:
         return
-    for offset, added_ms, _, data, headers in decode_records(
-        batch, max_bytes=max(MAX_OPENED_BYTES, len(batch))
-    ):
+    max_bytes = MAX_OPENED_BYTES if header.codec else max(MAX_OPENED_BYTES, len(batch))
+    for offset, added_ms, _, data, headers in decode_records(batch, max_bytes=max_bytes):
         if data is not None and offset >= from_offset:
             yield stored_item(offset, added_ms, data, headers)
 

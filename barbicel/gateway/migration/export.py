@@ -6,7 +6,7 @@ is taken from the lines. A file appears under its name when all of it is durable
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from barbicel.codecs.kestrel_journal import encode_addx, encode_remove_tentative
@@ -17,10 +17,11 @@ from barbicel.gateway.migration.directory_target import DirectoryTarget
 from barbicel.gateway.migration.marks import StoredItem
 from barbicel.gateway.migration.records import storable_expiry
 from barbicel.gateway.migration.source import NoSuchQueue
+from barbicel.kestrel_compat.items import Unreadable
 from barbicel.kestrel_compat.names import QueueName, child_of, parse_queue_name, queue_of, topic_of
 from barbicel.stroma import GroupState
 
-__all__ = ["Exported", "ExportedLine", "JournalExists", "export_queue", "export_queues"]
+__all__ = ["Exported", "ExportedLine", "JournalExists", "UnreadableItems", "export_queue", "export_queues"]
 
 # Kestrel ignores what has "~~" in its name. Not made of the line's: with more in it that could be too long.
 TEMPORARY = "~~export"
@@ -40,10 +41,21 @@ class ExportedLine(NamedTuple):
     bytes: int
 
 
+class UnreadableItems(NamedTuple):
+    """A batch of a line that no items can be had of, or not all."""
+
+    queue: str
+    first_offset: int
+    last_offset: int
+    reason: str
+
+
 class Exported(NamedTuple):
     lines: list[ExportedLine]
     # Lines whose names are too long for a file, which Kestrel could not have had either.
     left_out: list[str]
+    # What a gateway would have passed over, too.
+    unreadable: list[UnreadableItems]
 
 
 def export_queues(
@@ -59,12 +71,11 @@ def export_queues(
     for topic in chosen:
         with _found(target, topic) as queue:
             check_absent(disk, directory, queue)
-    exported = Exported([], [])
+    exported = Exported([], [], [])
     for topic in dict.fromkeys(chosen):
         with _found(target, topic) as queue:
-            lines, left_out = export_queue(disk, queue, directory)
-        exported.lines.extend(lines)
-        exported.left_out.extend(left_out)
+            for whole, of_queue in zip(exported, export_queue(disk, queue, directory), strict=True):
+                whole.extend(of_queue)
     return exported
 
 
@@ -90,11 +101,14 @@ def export_queue(disk: Disk, queue: DirectoryQueue, directory: str) -> Exported:
     """Write a journal for each line; durable on return. Raises JournalExists before anything is written."""
     disk.make_directory(directory)
     check_absent(disk, directory, queue)
-    names = {group: _name(queue, group) for group in sorted(queue.groups)}
-    return Exported(
-        [_export_line(disk, queue, group, directory) for group, name in names.items() if _is_file_name(name)],
-        [name for name in names.values() if not _is_file_name(name)],
-    )
+    exported = Exported([], [], [])
+    for group in sorted(queue.groups):
+        name = _name(queue, group)
+        if _is_file_name(name):
+            exported.lines.append(_export_line(disk, queue, group, directory, exported.unreadable))
+        else:
+            exported.left_out.append(name)
+    return exported
 
 
 def _is_file_name(name: str) -> bool:
@@ -105,7 +119,9 @@ def _name(queue: DirectoryQueue, group: str) -> str:
     return QueueName(queue_of(queue.topic.name), child_of(group)).text
 
 
-def _export_line(disk: Disk, queue: DirectoryQueue, group: str, directory: str) -> ExportedLine:
+def _export_line(
+    disk: Disk, queue: DirectoryQueue, group: str, directory: str, unreadable: list[UnreadableItems]
+) -> ExportedLine:
     """Temporary → write → fsync → rename → fsync of the directory."""
     name = _name(queue, group)
     temporary = f"{directory}/{TEMPORARY}"
@@ -113,7 +129,7 @@ def _export_line(disk: Disk, queue: DirectoryQueue, group: str, directory: str) 
         disk.unlink(temporary)  # of an export that was killed
     file = disk.open(temporary, "create")
     try:
-        exported = _write_line(file, queue, group, name)
+        exported = _write_line(file, queue, group, name, unreadable)
         file.fdatasync()
     finally:
         file.close()
@@ -122,7 +138,12 @@ def _export_line(disk: Disk, queue: DirectoryQueue, group: str, directory: str) 
     return exported
 
 
-def _write_line(file: File, queue: DirectoryQueue, group: str, name: str) -> ExportedLine:
+def _write_line(
+    file: File, queue: DirectoryQueue, group: str, name: str, unreadable: list[UnreadableItems]
+) -> ExportedLine:
+    def passed_over(batch: Unreadable) -> None:
+        unreadable.append(UnreadableItems(name, batch.base_offset, batch.end_offset - 1, batch.reason))
+
     state = queue.state(group)
     assert state is not None
     journal = _JournalFile(file)
@@ -132,7 +153,7 @@ def _write_line(file: File, queue: DirectoryQueue, group: str, name: str) -> Exp
             if item.offset in state.inflight:
                 open_reads += 1
                 journal.write(_entry(item), encode_remove_tentative(open_reads))
-    for item in unread_items(queue, state, group):
+    for item in unread_items(queue, state, group, passed_over):
         if item.offset not in state.inflight:
             items += 1
             journal.write(_entry(item))
@@ -146,9 +167,14 @@ def _entry(item: StoredItem) -> bytes:
     return encode_addx(item.data, item.added_ms, None if expiry_ms is None else min(expiry_ms, MAX_EXPIRY_MS))
 
 
-def unread_items(queue: DirectoryQueue, state: GroupState, group: str) -> Iterator[StoredItem]:
+def unread_items(
+    queue: DirectoryQueue,
+    state: GroupState,
+    group: str,
+    passed_over: Callable[[Unreadable], None] = lambda unreadable: None,
+) -> Iterator[StoredItem]:
     """What a group has still to read, what it has in hand included."""
-    for item in queue.scan(state.acked_until):
+    for item in queue.scan(state.acked_until, passed_over):
         if item.is_for(group) and not state.is_acked(item.offset):
             yield item
 

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from barbicel.codecs.kafka.new_batch import NewRecord
+from barbicel.codecs.kafka.compression import Codec
+from barbicel.codecs.kafka.new_batch import NewRecord, build_batch
+from barbicel.codecs.kafka.record_batch import decode_header, encode_batch, stamp
 from barbicel.gateway.migration.directory_target import DirectoryTarget
 from barbicel.gateway.migration.export import JournalExists, export_queues
 from barbicel.gateway.migration.importing import ImportRules
 from barbicel.gateway.migration.source import NoSuchQueue
+from barbicel.gateway.migration.verify import Verdict
+from barbicel.keratin import Log, Writer
+from barbicel.keratin import NewRecord as LogRecord
 from barbicel.kestrel_compat.names import parse_queue_name
 from barbicel.stroma import Ack, GroupKey
-from tests.gateway.migration.support import DATA, NOW_MS, disk_with, fixed_clock, run_export, run_import
+from tests.gateway.migration.support import (
+    DATA,
+    NOW_MS,
+    disk_with,
+    fixed_clock,
+    run_export,
+    run_import,
+    run_verify,
+)
 from tests.golden.kestrel.writer import Step, addx, join, reserve
 from tests.support.fault_disk import FaultDisk
 
@@ -51,6 +64,43 @@ def test_what_was_read_is_left_out() -> None:
         target.store.record(GroupKey("q", 0, "kestrel"), [Ack(1)])
     run_export(disk, BACK)
     assert journal(disk, "q") == join([A, C])
+
+
+def append_batch(disk: FaultDisk, batch: bytes | bytearray, count: int = 1) -> None:
+    """As it is, whatever is inside."""
+    batch = bytearray(batch)
+    with DirectoryTarget.open(disk, DATA, clock=fixed_clock) as target:
+        topic = target.catalogue.by_name("q")
+        assert topic is not None
+        path = target.catalogue.layout.partition(topic, 0)
+        with Log.open(path, disk=disk, clock=fixed_clock) as log, Writer() as writer:
+            stamp(batch, log.end_offset, 0)
+            writer.append(log, [LogRecord(bytes(batch), span=count)])
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_batch_that_a_producer_has_spoiled_does_not_end_the_way_back(codec: Codec) -> None:
+    disk = disk_with({"q": [A], "q+child": [B]})
+    run_import(disk)
+    header = decode_header(memoryview(build_batch([NewRecord(1, None, b"x")] * 2)))
+    append_batch(disk, encode_batch(header._replace(attributes=codec), b"\x99 nothing that a record is"), 2)
+    append_batch(disk, build_batch([NewRecord(1002, None, b"c")]))
+    with DirectoryTarget.open(disk, DATA, clock=fixed_clock, may_create=False) as target:
+        exported = export_queues(disk, target, BACK)
+    assert journal(disk, "q") == join([A, C])
+    assert [one[:3] for one in exported.unreadable] == [("q", 2, 3), ("q+child", 2, 3)]
+    # The import is as complete as it was.
+    assert [one.verdict for one in run_verify(disk)] == [Verdict.COMPLETE]
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
+def test_what_readers_get_out_of_a_compressed_batch_is_written(codec: Codec) -> None:
+    disk = disk_with({"q": []})
+    run_import(disk)
+    large = NewRecord(1000, None, bytes(17 << 20))
+    append_batch(disk, build_batch([large], codec=codec))
+    run_export(disk, BACK)
+    assert len(journal(disk, "q")) > 17 << 20
 
 
 def test_an_empty_line_is_an_empty_journal() -> None:
