@@ -17,6 +17,7 @@ from barbicel.gateway.migration.directory_target import DirectoryTarget
 from barbicel.gateway.migration.marks import StoredItem
 from barbicel.gateway.migration.records import storable_expiry
 from barbicel.gateway.migration.source import NoSuchQueue
+from barbicel.gateway.migration.stored_elsewhere import check_local
 from barbicel.kestrel_compat.items import Unreadable
 from barbicel.kestrel_compat.names import QueueName, child_of, parse_queue_name, queue_of, topic_of
 from barbicel.stroma import GroupState
@@ -62,7 +63,7 @@ def export_queues(
     disk: Disk, target: DirectoryTarget, directory: str, queues: Collection[str] = ()
 ) -> Exported:
     """The lines of these queues and of their children, or of all. Nothing is written if a journal of any is
-    there. Raises NoSuchQueue, JournalExists."""
+    there, or items of any are in an object store only. Raises NoSuchQueue, JournalExists, TargetRefused."""
     topics = [topic_of(parse_queue_name(name).master) for name in queues]
     for name, topic in zip(queues, topics, strict=True):
         if target.catalogue.by_name(topic) is None:
@@ -71,6 +72,7 @@ def export_queues(
     for topic in chosen:
         with _found(target, topic) as queue:
             check_absent(disk, directory, queue)
+            check_local(disk, target.catalogue.layout, queue)
     exported = Exported([], [], [])
     for topic in dict.fromkeys(chosen):
         with _found(target, topic) as queue:

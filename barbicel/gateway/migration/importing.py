@@ -22,6 +22,7 @@ from barbicel.gateway.migration.target import (
     Target,
     TargetGone,
     TargetQueue,
+    TargetRefused,
     check_here,
     check_topic,
 )
@@ -134,6 +135,13 @@ _UNDER_WAY = (
 )
 
 
+_MARKS_GONE = (
+    "this import is under way since offset {}, and the log begins at {}: what it has stored was deleted, or"
+    " is in an object store only, so nobody knows where to go on (if the store has it, import into the running"
+    " gateway; else delete the queue and its children from the target and begin anew)"
+)
+
+
 def _groups(family: Family) -> frozenset[str]:
     return frozenset(line.name.group for line in family.lines)
 
@@ -190,6 +198,8 @@ def _import(
             begun = queue.begin(family.import_id, is_again=rules.again)
         result.records_before = last_count(queue.scan(begun.first_offset), family.import_id)
         result.records = result.records_before
+        if not result.records and queue.start_offset > begun.first_offset:
+            raise TargetRefused(_MARKS_GONE.format(begun.first_offset, queue.start_offset))
         if result.records:
             result.doubts += _deleted(family, (queue.groups & _groups(family)) - lines_before)
         _append(queue, begun, family, lines, result, watch)

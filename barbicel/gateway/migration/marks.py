@@ -109,12 +109,12 @@ def _parse_mark(value: bytes | None) -> Mark | None:
 
 
 def last_count(stored: Iterable[StoredItem], import_id: str) -> int:
-    """How many records of an import there are."""
-    total = 0
-    for item in stored:
-        if item.mark is not None and item.mark.import_id == import_id:
-            total = item.mark.total
-    return total
+    """How many records of an import there are.
+
+    Marks rise, but for those in records that somebody has read and put into the same topic once more.
+    """
+    marks = (item.mark for item in stored if item.mark is not None)
+    return max((mark.total for mark in marks if mark.import_id == import_id), default=0)
 
 
 def imported_items(

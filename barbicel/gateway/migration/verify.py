@@ -128,7 +128,10 @@ def _first_offset(
             result.problem = "nothing was imported into this queue"
         return None
     if queue.start_offset > own[-1].first_offset:
-        result.problem = "imported records were read by everybody and given up since: nothing to compare with"
+        result.problem = (
+            "imported records are not in the log any more: they were read by everybody and given up, deleted,"
+            " or moved to an object store, which only a running gateway reads: nothing to compare with"
+        )
         return None
     return own[-1].first_offset
 

@@ -62,6 +62,11 @@ def test_an_expiry_that_anybody_wrote_is_what_it_is_to_a_reader(
     assert item.expiry_ms == expiry_ms
 
 
+def test_a_mark_that_somebody_has_put_into_the_topic_again_does_not_count() -> None:
+    stored = as_stored([*cut_batches(records(9000), OURS)])
+    assert last_count([*stored, stored[4095]], OURS) == 9000
+
+
 def test_times_that_no_batch_can_hold_together_are_in_two() -> None:
     far = [new_record(b"x", 0, None, None, time) for time in (-(2**63), 2**63 - 1, 5)]
     batches = list(cut_batches(far, OURS))
