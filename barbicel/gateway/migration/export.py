@@ -76,8 +76,10 @@ def export_queues(
     exported = Exported([], [], [])
     for topic in dict.fromkeys(chosen):
         with _found(target, topic) as queue:
-            for whole, of_queue in zip(exported, export_queue(disk, queue, directory), strict=True):
-                whole.extend(of_queue)
+            lines, left_out, unreadable = export_queue(disk, queue, directory)
+        exported.lines.extend(lines)
+        exported.left_out.extend(left_out)
+        exported.unreadable.extend(unreadable)
     return exported
 
 

@@ -137,8 +137,8 @@ _UNDER_WAY = (
 
 _MARKS_GONE = (
     "this import is under way since offset {}, and the log begins at {}: what it has stored was deleted, or"
-    " is in an object store only, so nobody knows where to go on (if the store has it, import into the running"
-    " gateway; else delete the queue and its children from the target and begin anew)"
+    " is in an object store only, so nobody knows where to go on (if the store has it, import into the"
+    " running gateway; else delete the queue and its children from the target and begin anew)"
 )
 
 
