@@ -74,7 +74,7 @@ class DirectoryTarget(Target):
             raise TargetRefused(
                 "a server uses this data directory, or another import",
                 path=data_dir,
-                hint="stop it, or name the server with --bootstrap",
+                hint="stop it; import-journals and verify-import can use a running server with --bootstrap",
             ) from error
         try:
             store = GroupStore.open(catalogue.layout.groups, disk=disk, clock=clock)

@@ -21,6 +21,7 @@ from tests.gateway.migration.support import (
     NOW_MS,
     disk_with,
     fixed_clock,
+    line,
     run_export,
     run_import,
     run_verify,
@@ -101,6 +102,15 @@ def test_what_readers_get_out_of_a_compressed_batch_is_written(codec: Codec) -> 
     append_batch(disk, build_batch([large], codec=codec))
     run_export(disk, BACK)
     assert len(journal(disk, "q")) > 17 << 20
+
+
+def test_what_is_exported_goes_behind_what_kestrel_still_has() -> None:
+    """Under the name of the current journal, with Kestrel's own put aside: the way back from both running."""
+    disk = exported({"q": [A, B]}, ImportRules())
+    disk.put("/merged/q.900", join([C, C, reserve(1)]))
+    disk.put("/merged/q", journal(disk, "q"))
+    run_import(disk, source="/merged", data="/other")
+    assert [item.data for item in line(disk, "q", data="/other")] == [b"c", b"c", b"a", b"b"]
 
 
 def test_an_empty_line_is_an_empty_journal() -> None:
