@@ -7,6 +7,7 @@ All of these connections are made with the same client settings.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -38,6 +39,9 @@ from barbicel.gateway.migration.target import (
 from barbicel.kestrel_compat.names import QueueName, topic_of
 
 __all__ = ["GatewayTarget"]
+
+LEDGER_DEADLINE_S = 10.0
+LEDGER_PAUSE_S = 0.05
 
 CONSUMER = {
     "enable_auto_commit": False,
@@ -181,4 +185,10 @@ class GatewayTarget(Target):
         try:
             self.admin.create_topics([topic])
         except TopicAlreadyExistsError:
-            return
+            self._await_ledger()
+
+    def _await_ledger(self) -> None:
+        """Somebody else is making it, and until that is done nobody can write to it."""
+        deadline = time.monotonic() + LEDGER_DEADLINE_S
+        while self._describe(LEDGER_TOPIC) is None and time.monotonic() < deadline:
+            time.sleep(LEDGER_PAUSE_S)

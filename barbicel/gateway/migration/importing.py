@@ -201,7 +201,8 @@ def _import(
         if not result.records and queue.start_offset > begun.first_offset:
             raise TargetRefused(_MARKS_GONE.format(begun.first_offset, queue.start_offset))
         if result.records:
-            result.doubts += _deleted(family, (queue.groups & _groups(family)) - lines_before)
+            made = (queue.groups & _groups(family)) - lines_before
+            result.doubts += _deleted(family, _begun_late(queue, made, begun.first_offset))
         _append(queue, begun, family, lines, result, watch)
         known = {(doubt.file, doubt.kind) for doubt in result.doubts}
         result.doubts += (one for one in source.changed(family) if (one.file, one.kind) not in known)
@@ -213,6 +214,15 @@ def _import(
             Completed(family.topic, topic_id, family.import_id, begun.first_offset, result.records, clock())
         )
         queue.end()
+
+
+def _begun_late(queue: TargetQueue, made: frozenset[str], first_offset: int) -> frozenset[str]:
+    """Of lines that were not there a moment ago, those that do not get all. Another import that stores the
+    same items at this moment makes them where it begins."""
+    readings = {group: queue.reading(group) for group in made}
+    return frozenset(
+        group for group, reading in readings.items() if reading is None or reading.acked_until > first_offset
+    )
 
 
 def _deleted(family: Family, made: frozenset[str]) -> list[Doubt]:

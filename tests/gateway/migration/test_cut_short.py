@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from barbicel.codecs.kafka.new_batch import NewRecord
-from barbicel.gateway.migration import marks
+from barbicel.gateway.migration import importing, marks
 from barbicel.gateway.migration.directory_queue import DirectoryQueue
 from barbicel.gateway.migration.directory_target import DirectoryTarget
 from barbicel.gateway.migration.importing import ImportRules, Outcome
@@ -136,6 +136,17 @@ def test_one_line_of_several_that_was_deleted_meanwhile_is_told(monkeypatch: pyt
     assert [(doubt.file, str(doubt.kind)) for doubt in outcome.doubts] == [("q+audit", "line-deleted")]
     assert outcome.is_in_doubt
     assert len(line(disk, "q")) == 20
+
+
+def test_lines_that_another_import_makes_at_this_moment_are_not_taken_for_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They were not there when this one looked, and they get everything."""
+    disk = cut_short(monkeypatch)
+    monkeypatch.setattr(importing, "_lines_there", lambda target, family: frozenset())
+    (outcome,) = run_import(disk)
+    assert (outcome.outcome, outcome.doubts) == (Outcome.IMPORTED, [])
+    assert (len(line(disk, "q")), len(line(disk, "q+audit"))) == (20, 15)
 
 
 def test_lines_that_were_deleted_when_all_was_imported_are_not_there_already() -> None:

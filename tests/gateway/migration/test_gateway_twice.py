@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 from kafka.admin import NewTopic  # type: ignore[import-untyped]
+from kafka.errors import TopicAlreadyExistsError  # type: ignore[import-untyped]
 
 from barbicel.codecs.kafka.new_batch import build_batch
 from barbicel.disk import RealDisk
-from barbicel.gateway.migration import gateway_queue, marks
+from barbicel.gateway.migration import gateway_queue, gateway_target, marks
 from barbicel.gateway.migration.gateway_queue import GatewayQueue
 from barbicel.gateway.migration.gateway_target import GatewayTarget
 from barbicel.gateway.migration.importing import ImportRules, Outcome, import_family
@@ -281,3 +282,20 @@ def test_a_ledger_that_cannot_be_looked_at_is_not_an_empty_one() -> None:
     target = GatewayTarget(nobody, nobody, answers, nobody)
     with pytest.raises(TargetRefused, match="LEADER_NOT_AVAILABLE"):
         target.completed()
+
+
+def test_a_ledger_that_another_import_is_making_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever writes to it before it is there is told that there is no such topic."""
+    answers = iter([3, 3, 3, 0])
+
+    def describe(topics: list[str]) -> list[dict[str, int]]:
+        return [{"error_code": next(answers)}]
+
+    def create(topics: list[NewTopic]) -> None:
+        raise TopicAlreadyExistsError
+
+    monkeypatch.setattr(gateway_target, "LEDGER_PAUSE_S", 0)
+    admin: Any = SimpleNamespace(describe_topics=describe, create_topics=create)
+    nobody: Any = None
+    GatewayTarget(nobody, nobody, admin, nobody).prepare_ledger()
+    assert next(answers, None) is None
