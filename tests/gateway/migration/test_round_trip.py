@@ -17,7 +17,18 @@ from tests.gateway.migration.support import (
     run_import,
     run_verify,
 )
-from tests.golden.kestrel.writer import Step, addx, confirm, go_on, remove, reserve, unremove
+from tests.golden.kestrel.writer import (
+    Step,
+    add,
+    add_xid,
+    addx,
+    confirm,
+    go_on,
+    remove,
+    reserve,
+    save_xid,
+    unremove,
+)
 from tests.kestrel_compat.journals.model import Model
 
 BACK, SECOND = "/back", "/second"
@@ -29,8 +40,12 @@ STEPS = st.lists(
     st.one_of(
         st.builds(addx, DATA, TIMES, EXPIRIES),
         st.builds(addx, DATA, TIMES, EXPIRIES),
+        st.builds(add, DATA, st.sampled_from([0, 1_400_000_000])),
         st.builds(remove),
+        st.builds(reserve),
         st.builds(reserve, XIDS),
+        st.builds(add_xid, XIDS, DATA, TIMES, EXPIRIES),
+        st.builds(save_xid, st.sampled_from([0, 3, -2, 2**31 - 1])),
         st.builds(unremove, XIDS),
         st.builds(confirm, XIDS),
         st.builds(go_on, XIDS, DATA, TIMES, EXPIRIES),
