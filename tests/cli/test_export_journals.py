@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from barbicel.cli import export_journals as verb
 from barbicel.disk import RealDisk
 from barbicel.gateway.migration.directory_target import DirectoryTarget
+from barbicel.gateway.migration.export import Exported, ExportedLine, UnreadableItems
 from barbicel.kestrel_compat.names import parse_queue_name
 from tests.cli.support import document, run, snapshot, words
 from tests.golden.kestrel.writer import addx, join
@@ -77,3 +79,16 @@ def test_a_name_that_is_too_long_for_a_file_is_told(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert f"Not written, the name is too long for a file {name}" in words(result)
     assert "Wrote 1 journal of 0 items." in words(result)
+
+
+def test_what_nobody_can_read_is_listed(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spoiled = Exported([ExportedLine("q", 1, 0, 22)], [], [UnreadableItems("q", 5, 6, "a bad batch")])
+    monkeypatch.setattr(verb, "export_queues", lambda *_: spoiled)
+    told = run("export-journals", tmp_path / "back", "--data", data)
+    assert told.exit_code == 1
+    assert "q, offsets 5 to 6: a bad batch" in words(told)
+    result = run("export-journals", tmp_path / "back", "--data", data, "--json")
+    assert result.exit_code == 1
+    assert document(result)["unreadable"] == [
+        {"queue": "q", "first_offset": 5, "last_offset": 6, "reason": "a bad batch"}
+    ]

@@ -7,6 +7,7 @@ is taken from the lines. A file appears under its name when all of it is durable
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from barbicel.codecs.kestrel_journal import encode_addx, encode_remove_tentative
@@ -135,6 +136,11 @@ def _export_line(
     try:
         exported = _write_line(file, queue, group, name, unreadable)
         file.fdatasync()
+    except BarbicelError:
+        # The disk may be full of it.
+        with suppress(BarbicelError):
+            disk.unlink(temporary)
+        raise
     finally:
         file.close()
     disk.rename(temporary, f"{directory}/{name}")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from barbicel.codecs.kafka.compression import Codec
 from barbicel.codecs.kafka.new_batch import NewRecord, build_batch
 from barbicel.codecs.kafka.record_batch import decode_header, encode_batch, stamp
+from barbicel.disk import File
+from barbicel.errors import DiskError
+from barbicel.gateway.migration import export
 from barbicel.gateway.migration.directory_target import DirectoryTarget
 from barbicel.gateway.migration.export import JournalExists, export_queues
 from barbicel.gateway.migration.importing import ImportRules
@@ -149,6 +154,21 @@ def test_queues_are_chosen() -> None:
     assert sorted(entry.name for entry in disk.list(BACK)) == ["q", "q+a"]
     with pytest.raises(NoSuchQueue):
         run_export(disk, "/elsewhere", queues=["nobody"])
+
+
+def test_what_cannot_be_written_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is full of it would stay full."""
+    disk = disk_with({"q": [A]})
+    run_import(disk)
+
+    def fail(file: File, *_: object) -> None:
+        file.append([b"half"])
+        raise DiskError("write", "/back/q", OSError(errno.ENOSPC, "full"))
+
+    monkeypatch.setattr(export, "_write_line", fail)
+    with pytest.raises(DiskError):
+        run_export(disk, BACK)
+    assert not disk.names(BACK)
 
 
 def test_what_a_killed_export_left_is_replaced() -> None:
