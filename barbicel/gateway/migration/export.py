@@ -7,12 +7,12 @@ is taken from the lines. A file appears under its name when all of it is durable
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from barbicel.codecs.kestrel_journal import encode_addx, encode_remove_tentative
 from barbicel.disk import Disk, File
-from barbicel.errors import BarbicelError
+from barbicel.errors import BarbicelError, LogLocked
 from barbicel.gateway.migration.directory_queue import DirectoryQueue
 from barbicel.gateway.migration.directory_target import DirectoryTarget
 from barbicel.gateway.migration.marks import StoredItem
@@ -75,13 +75,33 @@ def export_queues(
             check_absent(disk, directory, queue)
             check_local(disk, target.catalogue.layout, queue)
     exported = Exported([], [], [])
-    for topic in dict.fromkeys(chosen):
-        with _found(target, topic) as queue:
-            lines, left_out, unreadable = export_queue(disk, queue, directory)
-        exported.lines.extend(lines)
-        exported.left_out.extend(left_out)
-        exported.unreadable.extend(unreadable)
+    with _alone_in(disk, directory):
+        for topic in dict.fromkeys(chosen):
+            with _found(target, topic) as queue:
+                lines, left_out, unreadable = export_queue(disk, queue, directory)
+            exported.lines.extend(lines)
+            exported.left_out.extend(left_out)
+            exported.unreadable.extend(unreadable)
     return exported
+
+
+@contextmanager
+def _alone_in(disk: Disk, directory: str) -> Iterator[None]:
+    """Raises JournalExists if another export writes there: both would use one temporary file."""
+    disk.make_directory(directory)
+    path = f"{directory}/{TEMPORARY}.lock"
+    try:
+        lock = disk.lock(path)
+    except LogLocked as error:
+        raise JournalExists(
+            "another export writes into this directory", path=directory, hint="choose an empty directory"
+        ) from error
+    try:
+        yield
+    finally:
+        with suppress(BarbicelError):
+            disk.unlink(path)
+        lock.release()
 
 
 def _found(target: DirectoryTarget, topic: str) -> DirectoryQueue:

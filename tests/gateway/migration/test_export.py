@@ -171,6 +171,19 @@ def test_what_cannot_be_written_leaves_nothing_behind(monkeypatch: pytest.Monkey
     assert not disk.names(BACK)
 
 
+def test_two_exports_do_not_write_into_one_directory_at_once() -> None:
+    """A half of one could get the name of a journal of the other."""
+    disk = disk_with({"q": [A]})
+    run_import(disk)
+    disk.make_directory(BACK)
+    other = disk.lock(f"{BACK}/~~export.lock")
+    with pytest.raises(JournalExists, match="another export"):
+        run_export(disk, BACK)
+    other.release()
+    run_export(disk, BACK)
+    assert [entry.name for entry in disk.list(BACK)] == ["q"]
+
+
 def test_what_a_killed_export_left_is_replaced() -> None:
     disk = disk_with({"q": [A]})
     run_import(disk)
