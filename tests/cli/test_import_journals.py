@@ -207,7 +207,7 @@ def test_a_directory_that_a_server_uses(journals: Path, data: Path) -> None:
     with Catalogue.open(RealDisk(), str(data)):
         result = run("import-journals", journals, "--data", data)
     assert result.exit_code == 2
-    assert "a server uses this data directory, or another import (stop it, or name" in result.stderr
+    assert "a server uses this data directory, or another import (stop it; import-journals" in result.stderr
 
 
 def test_what_failed_is_no_number_of_records(
