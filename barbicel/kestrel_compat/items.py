@@ -21,6 +21,7 @@ __all__ = [
     "EXPIRY_HEADER",
     "FLAGS_HEADER",
     "FOR_HEADER",
+    "MAX_HEADERS",
     "MAX_OPENED_BYTES",
     "Audience",
     "Item",
@@ -38,6 +39,8 @@ MAX_FLAGS = 2**32 - 1
 MAX_NUMBER_CHARS = 20
 # Beyond this a compressed batch is not opened, and its items are passed over.
 MAX_OPENED_BYTES = 64 << 20
+# Of a record. Compressed, millions take a few kilobytes, and as objects gigabytes.
+MAX_HEADERS = 100_000
 
 # The groups that an item is for; None is all of them.
 Audience: TypeAlias = frozenset[str] | None
@@ -115,7 +118,9 @@ def decode_stretch(batches: Sequence[memoryview], from_offset: int, max_bytes: i
 
 def _decode_items(batch: memoryview, max_bytes: int, stretch: Stretch) -> None:
     from_offset, items = stretch.start_offset, stretch.items
-    for offset, timestamp_ms, _, value, headers in decode_records(batch, max_bytes=max_bytes):
+    for offset, timestamp_ms, _, value, headers in decode_records(
+        batch, max_bytes=max_bytes, max_headers=MAX_HEADERS
+    ):
         if value is None or offset < from_offset:
             continue
         if not headers:

@@ -15,6 +15,7 @@ from barbicel.kestrel_compat.items import (
     FLAGS_HEADER,
     FOR_HEADER,
     MAX_FLAGS,
+    MAX_HEADERS,
     Audience,
     Item,
     Stretch,
@@ -253,3 +254,13 @@ def test_what_is_not_compressed_is_given_whatever_its_size() -> None:
     """It is in memory already: a client that was told STORED gets it back."""
     found = decode(build_batch([NewRecord(1, None, b"x" * 100_000)]), max_bytes=1000)
     assert [len(item.data) for item in found.items] == [100_000]
+
+
+def test_a_record_with_millions_of_headers_is_passed_over() -> None:
+    """Compressed they are a few kilobytes, and as objects they would be gigabytes."""
+    few = NewRecord(1, None, b"few", ((b"", None),) * MAX_HEADERS)
+    many = NewRecord(1, None, b"many", ((b"", None),) * (MAX_HEADERS + 1))
+    batches = (build_batch([one], base_offset=at, codec=Codec.GZIP) for at, one in enumerate((few, many)))
+    found = decode(*batches)
+    assert [item.data for item in found.items] == [b"few"]
+    assert [(one.base_offset, one.end_offset) for one in found.unreadable] == [(1, 2)]

@@ -38,6 +38,8 @@ Headers: TypeAlias = tuple[tuple[bytes, bytes | None], ...]
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 VARINT_LAST_SHIFT = 28
 VARLONG_LAST_SHIFT = 63
+# More than the bytes of any record.
+UNBOUNDED_HEADERS = 1 << 31
 
 
 class KafkaRecord(NamedTuple):
@@ -53,15 +55,18 @@ class TimedOffset(NamedTuple):
     timestamp_ms: int
 
 
-def decode_records(batch: memoryview, *, max_bytes: int) -> Iterator[KafkaRecord]:
+def decode_records(
+    batch: memoryview, *, max_bytes: int, max_headers: int = UNBOUNDED_HEADERS
+) -> Iterator[KafkaRecord]:
     """The records of one whole batch, one at a time.
 
     The call itself checks and decompresses the batch; a bad record raises BadBatch when its turn comes.
-    MESSAGE_TOO_LARGE means more than max_bytes inside, anything else that the batch is damaged or lies.
-    An iterator, for a record may take 7 bytes there and some 200 as an object.
+    MESSAGE_TOO_LARGE means more than max_bytes inside, or a record with more than max_headers; anything else
+    that the batch is damaged or lies. An iterator, for a record may take 7 bytes there and some 200 as an
+    object. So may a header, of two bytes, and a record has all of its headers at once.
     """
     header, data = _open_batch(batch, max_bytes)
-    return _each_record(header, data)
+    return _each_record(header, data, max_headers)
 
 
 def decompressed_records(batch: memoryview, *, max_bytes: int) -> bytes:
@@ -83,7 +88,7 @@ def _open_batch(batch: memoryview, max_bytes: int) -> tuple[BatchHeader, bytes]:
 
 
 def _each_record(  # noqa: C901 - each call that it does not make is a third of a microsecond a record
-    header: BatchHeader, data: bytes
+    header: BatchHeader, data: bytes, max_headers: int
 ) -> Iterator[KafkaRecord]:
     """Bounds are checked once, at a record's end: until then a lie moves the position on, never back.
 
@@ -136,7 +141,7 @@ def _each_record(  # noqa: C901 - each call that it does not make is a third of 
             value = None if number & 1 else data[position : (position := position + (number >> 1))]
             headers: Headers = ()
             if data[position]:
-                headers, position = _decode_headers(data, position)
+                headers, position = _decode_headers(data, position, max_headers)
             else:
                 position += 1
             if (
@@ -183,10 +188,15 @@ def _decode_varint(data: bytes, position: int, last_shift: int = VARINT_LAST_SHI
     return (number >> 1) ^ -(number & 1), position
 
 
-def _decode_headers(data: bytes, position: int) -> tuple[Headers, int]:
+def _decode_headers(data: bytes, position: int, max_headers: int) -> tuple[Headers, int]:
     count, position = _decode_varint(data, position)
     if not 0 <= count <= (len(data) - position) // 2:  # a header has two bytes at least
         raise BadBatch(ErrorCode.INVALID_RECORD, "a record has an impossible number of headers")
+    if count > max_headers:
+        raise BadBatch(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a record has {count} headers, more than {max_headers} are not read here",
+        )
     headers: list[tuple[bytes, bytes | None]] = []
     for _ in range(count):
         length, position = _decode_varint(data, position)

@@ -184,6 +184,23 @@ def test_more_inside_than_allowed_is_too_large(codec: Codec) -> None:
     assert bad(batch, inside - 1) is ErrorCode.MESSAGE_TOO_LARGE
 
 
+def test_more_headers_than_allowed_are_too_large_and_none_is_made() -> None:
+    """Two bytes each there, and some hundred as objects."""
+    headers = ((b"", None),) * 100_000
+    batch = memoryview(build_batch([NewRecord(0, None, b"v", headers)], codec=Codec.GZIP))
+    (record,) = decode_records(batch, max_bytes=MiB, max_headers=100_000)
+    assert record.headers == headers
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadBatch, match="has 100000 headers") as problem:
+            list(decode_records(batch, max_bytes=MiB, max_headers=99_999))
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert problem.value.error_code is ErrorCode.MESSAGE_TOO_LARGE
+    assert peak_bytes < 2 * MiB
+
+
 def test_a_great_many_small_records_are_not_all_held_at_once() -> None:
     batch = memoryview(build_batch([NewRecord(T, None, None)] * 30_000, codec=Codec.ZSTD))
     tracemalloc.start()

@@ -28,12 +28,18 @@ T = TypeVar("T")
 
 USUAL_MESSAGES = 50
 MAX_MESSAGES = 500
-# Of what is shown, and of what is looked through for it.
+# Of what is shown, and of what is looked through for it, as it is stored and as it is inside.
 MAX_SHOWN_BYTES = 1 << 20
 MAX_READ_BYTES = 16 << 20
+# More than one batch may have, so that every look comes further.
+MAX_LOOKED_THROUGH_BYTES = 64 << 20
 READ_BYTES = 1 << 20
 # How large a batch may be when it is decompressed.
 MAX_OPENED_BYTES = 16 << 20
+# Nobody reads that many. Compressed, millions of them take a few kilobytes, and in an answer gigabytes.
+MAX_HEADERS = 1000
+# What a row takes beside what is in it, and each of its headers.
+ROW_BYTES = 100
 
 
 class _Wanted(NamedTuple):
@@ -112,13 +118,16 @@ def _offset_at(partition: Partition, time_ms: int, end_offset: int) -> int:
 def _read(wanted: _Wanted) -> tuple[list[dict[str, Any]], int]:
     """In a thread: rows, and the offset behind the last one."""
     rows: list[dict[str, Any]] = []
-    offset, left_bytes, shown_bytes = wanted.offset, MAX_READ_BYTES, 0
+    offset, left_bytes, shown_bytes, looked_through_bytes = wanted.offset, MAX_READ_BYTES, 0, 0
     while offset < wanted.end_offset and left_bytes > 0:
         batches, damage = _read_batches(wanted, offset)
         for row, end_offset, size in _rows(batches, offset, wanted.time_ms):
-            rows += [row] if row is not None else []
-            offset, shown_bytes = end_offset, shown_bytes + size
-            if len(rows) >= wanted.limit or shown_bytes >= MAX_SHOWN_BYTES:
+            offset, looked_through_bytes = end_offset, looked_through_bytes + size
+            if row is not None:
+                rows.append(row)
+                shown_bytes += size
+            is_enough = len(rows) >= wanted.limit or shown_bytes >= MAX_SHOWN_BYTES
+            if is_enough or looked_through_bytes >= MAX_LOOKED_THROUGH_BYTES:
                 return rows, offset
         left_bytes -= max(1, sum(map(len, batches)))
         if damage is not None:
@@ -139,22 +148,29 @@ def _read_batches(wanted: _Wanted, offset: int) -> tuple[list[memoryview], Corru
 def _rows(
     batches: list[memoryview], offset: int, time_ms: int
 ) -> Iterator[tuple[dict[str, Any] | None, int, int]]:
-    """(a row, where the next one begins, its bytes). A batch may begin before the offset."""
+    """(a row, where the next one begins, its bytes). A batch may begin before the offset.
+
+    None for what is passed over: it has been opened and looked at all the same.
+    """
     for batch in batches:
         header = decode_header(batch)
+        offset = max(offset, header.base_offset)
         try:
             if not header.is_control:
-                for record in decode_records(batch, max_bytes=MAX_OPENED_BYTES):
+                for record in decode_records(batch, max_bytes=MAX_OPENED_BYTES, max_headers=MAX_HEADERS):
                     if record.offset >= offset and record.timestamp_ms >= time_ms:
-                        yield message_row(record), record.offset + 1, _size(record)
+                        offset = record.offset + 1
+                        yield message_row(record), offset, _size(record, ROW_BYTES)
+                    else:
+                        yield None, offset, _size(record, 0)
             yield None, header.end_offset, 0
         except BadBatch as problem:
-            yield {"offset": header.base_offset, "error": problem.message}, header.end_offset, 0
+            yield {"offset": offset, "error": problem.message}, header.end_offset, ROW_BYTES
 
 
-def _size(record: KafkaRecord) -> int:
-    headers = sum(len(key) + len(value or b"") for key, value in record.headers)
-    return len(record.key or b"") + len(record.value or b"") + headers
+def _size(record: KafkaRecord, row_bytes: int) -> int:
+    headers = sum(row_bytes + len(key) + len(value or b"") for key, value in record.headers)
+    return row_bytes + len(record.key or b"") + len(record.value or b"") + headers
 
 
 def message_row(record: KafkaRecord) -> dict[str, Any]:

@@ -130,6 +130,47 @@ def test_large_messages_are_cut_and_a_page_of_them_is_short(gateway: Gateway, op
     assert (value["size_bytes"], value["is_cut"], len(value["data"])) == (600_000, True, 65_536)
 
 
+def test_more_headers_than_anybody_reads_are_not_shown(gateway: Gateway, operator: Operator) -> None:
+    """Compressed, eight million fit into 16 KB, and took two gigabytes to show."""
+    for count in (1, 1001, 2):
+        many: Any = [("h", None)] * count
+        produce(gateway, "headers", b"%d" % count, headers=many)
+    first, second, third = browse(operator, "offset=0", topic="headers")["messages"]
+    assert [len(first["headers"]), len(third["headers"])] == [1, 2]
+    assert second == {"offset": 1, "error": "a record has 1001 headers, more than 1000 are not read here"}
+
+
+def test_headers_count_for_how_long_a_page_is(gateway: Gateway, operator: Operator) -> None:
+    many: Any = [("", None)] * 1000
+    produce(gateway, "heads", *[b"v"] * 20, headers=many)
+    found = browse(operator, "offset=0", topic="heads")
+    assert len(found["messages"]) < 20
+    assert found["next_offset"] == len(found["messages"])
+
+
+def test_what_is_compressed_is_looked_through_to_a_limit_and_every_look_comes_further(
+    gateway: Gateway, operator: Operator
+) -> None:
+    """Batches whose last record alone is new enough, a few KB each and 12 MiB inside."""
+    create_topic(gateway, "deep", 1, max_message_bytes="67108864")
+    for _ in range(8):
+        producer = Producer(
+            {
+                "bootstrap.servers": gateway.bootstrap,
+                "compression.type": "zstd",
+                "linger.ms": 500,
+                "batch.size": 30_000_000,
+                "message.max.bytes": 30_000_000,
+            }
+        )
+        producer.produce("deep", bytes(12 << 20), partition=0, timestamp=FIRST_MS)
+        producer.produce("deep", b"new", partition=0, timestamp=FIRST_MS + 1)
+        assert producer.flush(60) == 0
+    found = browse(operator, f"time={FIRST_MS + 1}&limit=500", topic="deep")
+    assert 1 <= len(found["messages"]) < 8
+    assert found["next_offset"] > found["messages"][-1]["offset"]
+
+
 def test_damage_is_a_row_and_what_is_behind_it_can_be_read(tmp_path: Path) -> None:
     with running_gateway(tmp_path) as gateway:
         for number in range(3):
