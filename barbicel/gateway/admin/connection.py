@@ -29,6 +29,8 @@ _log = logging.getLogger(__name__)
 REQUEST_SECONDS = 15.0
 IDLE_SECONDS = 75
 MAX_QUERY_FIELDS = 50
+# What Twisted has no words for, or old ones.
+REASONS = {413: b"Content Too Large", 421: b"Misdirected Request"}
 TOO_LARGE = b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -94,7 +96,7 @@ class AdminRequest(Request):
     def answer(self, answer: Answer) -> None:
         if self.is_lost:
             return
-        self.setResponseCode(answer.status)
+        self.setResponseCode(answer.status, REASONS.get(answer.status))
         for name, value in answer.headers.items():
             self.responseHeaders.setRawHeaders(name, [value])
         self.responseHeaders.setRawHeaders("Content-Type", [answer.content_type])

@@ -57,7 +57,7 @@ def decode_field(body: Mapping[str, Any], name: str) -> bytes | None:
         return None
     if not isinstance(given, str):
         raise Refusal(400, f"{name} is no text")
-    if encoding not in _DECODERS:
+    if not isinstance(encoding, str) or encoding not in _DECODERS:
         raise Refusal(400, f"encoding is none of {', '.join(_DECODERS)}")
     try:
         return _DECODERS[encoding](given)

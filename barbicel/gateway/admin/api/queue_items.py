@@ -3,7 +3,8 @@
 - items: what can be had and what is open, in the order of the log. Nothing is taken by looking.
 - open: what was handed out and not confirmed. It can be given back by hand, as if its reader had aborted it.
 - move: items of one queue into another, the oldest first: a queue of errors into the one they came from. Each
-  is closed here when it is stored there, so a crash in between leaves it in both and never in neither.
+  is closed here when it is stored there, so a crash in between leaves it in both and never in neither. Only
+  what was there when it began is moved.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from barbicel.codecs.stroma_format import NO_DEADLINE_MS
+from barbicel.gateway.admin.api.fields import MAX_SHOWN_BYTES as MAX_SHOWN_OF_ITEM_BYTES
 from barbicel.gateway.admin.api.fields import encode_field
 from barbicel.gateway.admin.api.publishing import put_item
 from barbicel.gateway.admin.api.queues import is_queue
@@ -36,6 +38,8 @@ _log = logging.getLogger(__name__)
 
 USUAL_ITEMS = 50
 MAX_ITEMS = 500
+# Of what is shown of items, of which each is cut.
+MAX_SHOWN_BYTES = 1 << 20
 # How much of the log is looked through for what is to be had.
 READ_BYTES = 1 << 20
 MAX_READS = 16
@@ -76,9 +80,10 @@ class QueueItemsApi:
             )
             items += [item for item in stretch.items if _is_left(reader, item, stretch)]
             offset = stretch.end_offset
-        if len(items) > limit:
-            offset = items[limit].offset
-        rows = [_item_row(reader, item) for item in items[:limit]]
+        shown = _as_many_as_fit(items[:limit])
+        if len(items) > len(shown):
+            offset = items[len(shown)].offset
+        rows = [_item_row(reader, item) for item in shown]
         return {"name": reader.name, "items": rows, "next_offset": offset if offset < end_offset else None}
 
     async def list_open(self, asked: Asked) -> dict[str, Any]:
@@ -153,26 +158,29 @@ class QueueItemsApi:
             raise Refusal(400, "to is no other queue")
         if not is_queue(self._queues, to):
             raise Refusal(404, "there is no such queue to move items to")
-        if not isinstance(limit, int) or not 1 <= limit <= MAX_MOVED:
+        if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MAX_MOVED:
             raise Refusal(400, f"limit is no whole number from 1 to {MAX_MOVED}")
         session = Session()
         try:
-            moved = await self._move_some(session, reader.name, to, limit)
+            moved = await self._move_some(session, reader, to, limit)
         finally:
             self._queues.end(session)  # what was not stored there stays here
         await self._written()
         _log.info("an operator moved %d items of the queue %s to %s", moved, reader.name, to)
         return {"name": reader.name, "to": to, "moved": moved}
 
-    async def _move_some(self, session: Session, name: str, to: str, limit: int) -> int:
-        for moved in range(limit):
+    async def _move_some(self, session: Session, reader: LineReader, to: str, limit: int) -> int:
+        """What comes later stays: an item that a fanout gives to its queue comes to the fanout again."""
+        name, end_offset = reader.name, reader.partition.end_offset
+        count = min(limit, reader.stats().items)
+        for moved in range(count):
             item = await self._take(session, name)
-            if item is None:
+            if item is None or item.offset >= end_offset:
                 return moved
             if not await put_item(self._queues, to, item.data, item.flags, item.expiry_ms):
                 raise Refusal(409, f"{to} takes no more items; {moved} were moved")
             self._queues.close_oldest(session, name)
-        return limit
+        return count
 
     async def _take(self, session: Session, name: str) -> Item | None:
         done: Deferred[Item | Exception | None] = Deferred()
@@ -181,6 +189,16 @@ class QueueItemsApi:
         if isinstance(taken, Exception):
             raise taken
         return taken
+
+
+def _as_many_as_fit(items: Sequence[Item]) -> Sequence[Item]:
+    """One at least: an answer is made in the reactor's thread."""
+    left_bytes = MAX_SHOWN_BYTES
+    for count, item in enumerate(items, 1):
+        left_bytes -= min(len(item.data), MAX_SHOWN_OF_ITEM_BYTES)
+        if left_bytes <= 0:
+            return items[:count]
+    return items
 
 
 def _is_left(reader: LineReader, item: Item, stretch: Stretch) -> bool:

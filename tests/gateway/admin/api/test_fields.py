@@ -58,6 +58,8 @@ def test_what_is_shown_can_be_published_again(data: bytes) -> None:
         {"value": "a", "encoding": "base64"},
         {"value": "YQ=\n=", "encoding": "base64"},
         {"value": "a", "encoding": "latin-1"},
+        {"value": "a", "encoding": ["hex"]},
+        {"value": "a", "encoding": {}},
         {"value": "a", "encoding": None},
         {"value": "\ud800"},
     ],

@@ -171,6 +171,24 @@ def test_only_as_many_are_moved_as_are_wanted_and_have_room(operator: Operator, 
     assert items(operator, "source") == [("c", "waiting"), ("d", "waiting")]
 
 
+def test_what_a_fanout_gives_to_its_queue_is_given_once(operator: Operator, client: Memcache) -> None:
+    """It comes to the fanout again: without an end it would go round, a thousand times."""
+    assert client.get("circle+side") is None
+    fill(client, "circle", b"a", b"b")
+    assert operator.post("/api/queues/circle%2Bside/move", {"to": "circle"}).json()["moved"] == 2
+    assert items(operator, "circle") == [(data, "waiting") for data in ("a", "b", "a", "b")]
+    assert items(operator, "circle%2Bside") == [("a", "waiting"), ("b", "waiting")]
+    rows = operator.look("/api/queues/circle%2Bside/items")["items"]
+    assert [row["deliveries"] for row in rows] == [0, 0]
+
+
+def test_a_page_of_large_items_is_short(operator: Operator, client: Memcache) -> None:
+    fill(client, "heavy", *[b"x" * 200_000] * 40)
+    found = operator.look("/api/queues/heavy/items?limit=500")
+    assert len(found["items"]) == 16
+    assert found["next_offset"] == 16
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [
@@ -180,6 +198,7 @@ def test_only_as_many_are_moved_as_are_wanted_and_have_room(operator: Operator, 
         ({"to": "nowhere"}, 404),
         ({"to": "target", "limit": 0}, 400),
         ({"to": "target", "limit": "all"}, 400),
+        ({"to": "target", "limit": True}, 400),
     ],
 )
 def test_a_move_that_makes_no_sense_is_refused(operator: Operator, body: Any, status: int) -> None:
