@@ -53,12 +53,13 @@ def user_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def connected_users(
-    bootstrap: str | None, path: str | None, directory: str | None
+    bootstrap: str | None, path: str | None, directory: str | None, *, is_made: bool = False
 ) -> Iterator[UserAdministration]:
+    """`is_made`: a data directory, if there is none. Who only looks would take a wrong name for an empty one."""
     if bootstrap is not None and directory is not None:
         raise click.UsageError("give --bootstrap or --data, one of them")
     if directory is not None:
-        with StoppedDirectory.open(RealDisk(), directory) as files:
+        with StoppedDirectory.open(RealDisk(), directory, is_made=is_made) as files:
             yield files
     else:
         with connected_server(bootstrap, path) as server:

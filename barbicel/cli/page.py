@@ -110,12 +110,15 @@ class Page:
 def number_table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], words: Sequence[str] = ()
 ) -> Table:
-    """Numbers stand right; the columns named in `words` stand left. A value of None is a dash."""
+    """Numbers stand right; the columns named in `words` stand left. A value of None is a dash.
+
+    Names of groups and members may hold anything, also what a terminal would obey.
+    """
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for name in columns:
         table.add_column(name, justify="left" if name in words else "right", overflow="fold")
     for row in rows:
-        table.add_row(*(Text("-" if value is None else str(value)) for value in row))
+        table.add_row(*(Text("-" if value is None else plain(str(value))) for value in row))
     return table
 
 
@@ -125,5 +128,5 @@ def pair_table(rows: Iterable[tuple[str, object]]) -> Table:
     table.add_column()
     table.add_column(justify="right")
     for name, value in rows:
-        table.add_row(name, Text(str(value)))
+        table.add_row(plain(name), Text(plain(str(value))))
     return table

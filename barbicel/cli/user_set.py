@@ -55,7 +55,7 @@ def set_user(
         raise click.UsageError("the name is empty, or cannot be printed")
     chosen = list(dict.fromkeys(mechanisms)) or list(MECHANISMS)
     password = _password()
-    with connected_users(bootstrap, path, directory) as users:
+    with connected_users(bootstrap, path, directory, is_made=True) as users:
         users.set_password(name, password, chosen)
     if as_json:
         render_json({"user": name, "mechanisms": chosen})

@@ -55,6 +55,14 @@ def test_members_are_told(live: Live) -> None:
         assert one["member_id"] in live.kafka("group", "describe", "crowd").stdout
 
 
+def test_a_name_cannot_speak_to_the_terminal(live: Live) -> None:
+    """A group's name is whatever its consumers choose."""
+    fill(live, "escaping", "\x1b]0;mine\x07two\nlines")
+    shown = live.kafka("group", "list").stdout
+    assert r"\x1b]0;mine\x07two\nlines" in shown
+    assert "\x1b" not in shown
+
+
 def test_readers_of_queues_are_not_among_the_groups(live: Live) -> None:
     live.kestrel("queue", "put", "not-a-group", "x")
     names = [row["name"] for row in document(live.kafka("group", "list", "--json"))["groups"]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from kafka.errors import NodeNotReadyError  # type: ignore[import-untyped]
 
@@ -16,6 +18,24 @@ def test_users_and_acls_tell_that_nobody_answers_as_all_others_do(command: tuple
     assert result.exit_code == 2
     assert "no server answers" in result.stderr
     assert "Error: 127.0.0.1:1: " in result.stderr
+
+
+@pytest.mark.parametrize("command", [("list",), ("delete", "alice")], ids=" ".join)
+def test_a_data_directory_that_there_is_not_is_told_and_not_made(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    """It would look like one without users."""
+    missing = tmp_path / "mistyped"
+    result = invoke("user", *command, "--data", str(missing))
+    assert result.exit_code == 2
+    assert result.stderr == f"Error: {missing}: there is no data directory\n"
+    assert not missing.exists()
+
+
+def test_the_first_user_may_come_before_the_data_directory(tmp_path: Path) -> None:
+    data = str(tmp_path / "new")
+    assert invoke("user", "set", "admin", "--data", data, stdin=b"a password\n").exit_code == 0
+    assert '"user": "admin"' in invoke("user", "list", "--data", data, "--json").stdout
 
 
 def test_users_and_acls_find_the_server_by_its_settings(live: Live) -> None:

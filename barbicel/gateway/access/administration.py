@@ -51,9 +51,11 @@ class StoppedDirectory:
 
     @classmethod
     @contextmanager
-    def open(cls, disk: Disk, directory: str) -> Iterator[StoppedDirectory]:
-        """Raises LogLocked if a server runs on it."""
+    def open(cls, disk: Disk, directory: str, *, is_made: bool) -> Iterator[StoppedDirectory]:
+        """`is_made`: if there is none. Otherwise raises AdministrationRefused. LogLocked if a server runs."""
         layout = DataLayout(directory)
+        if not is_made and not disk.exists(directory):
+            raise AdministrationRefused("there is no data directory", path=directory)
         disk.make_directory(layout.temporaries)
         lock = disk.lock(layout.lock)
         try:
