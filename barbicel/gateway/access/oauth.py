@@ -25,6 +25,8 @@ ALGORITHMS: Mapping[str, tuple[str, str | None]] = {"RS256": ("RSA", None), "ES2
 MIN_RSA_BITS = 2048
 MAX_MESSAGE_BYTES = 64 << 10
 MAX_NAME_CHARS = 255
+# The year 10000. What is later is no date, and as milliseconds may not fit into an answer.
+MAX_EXPIRES_S = 253_402_300_800
 
 _HEADER = re.compile(rb"n,(?:a=(?P<authzid>(?:[^\0,=]|=2C|=3D)+))?,")
 _BEARER = re.compile(rb"[Bb]earer (?P<token>[A-Za-z0-9_.~+/=-]+)")
@@ -152,6 +154,8 @@ class OAuthExchange:
         is_number = isinstance(expires_s, int | float) and not isinstance(expires_s, bool)
         if not is_number or expires_s * 1000 + self._rules.skew_seconds * 1000 <= self._clock():
             raise AuthenticationFailed("the token is refused: it has expired")
+        if expires_s > MAX_EXPIRES_S:
+            raise AuthenticationFailed("the token is refused: no calendar has the day of its expiry")
         return claims
 
     def _key(self, header: Mapping[str, Any]) -> TokenKey:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from barbicel.disk import Disk, read_file
-from barbicel.errors import BarbicelError
+from barbicel.errors import BarbicelError, DiskError
 
 __all__ = ["Watched"]
 
@@ -41,12 +41,16 @@ class Watched(Generic[T]):
 
     def look_again(self) -> bool:
         """Whether there is a new value. Waits for the disk; never raises."""
+        before = self._seen
         try:
             seen = self._look()
-            if seen == self._seen:
+            if seen == before:
                 return False
             self._seen = seen
             self.value = self._load()
+        except DiskError as error:
+            self._seen = before  # the files may be good: they are tried again as they are
+            return self._tell(str(error))
         except BarbicelError as error:
             return self._tell(str(error))
         except Exception as error:

@@ -126,7 +126,9 @@ class _GroupSurvey:
         self._positions = positions
 
     async def collectors(self) -> Sequence[Collector]:
-        found = {group: await self._positions.of(group) for group in self._broker.offsets.groups()}
+        groups = self._broker.offsets.groups()
+        self._positions.forget_others(set(groups))
+        found = {group: await self._positions.of(group) for group in groups}
         known = {group: [one for one in rows if one.error is None] for group, rows in found.items()}
 
         def rows() -> Iterator[tuple[Position, Sequence[tuple[str, str]]]]:

@@ -69,6 +69,8 @@ def test_other_fields_and_the_own_name_may_be_in_the_message(issuer: Issuer) -> 
         ({"exp": 1}, "expired"),
         ({"exp": None}, "exp"),
         ({"exp": "tomorrow"}, "xp"),
+        ({"exp": 10**17}, "no calendar"),
+        ({"exp": 1.5e300}, "no calendar"),
         ({"iss": "https://elsewhere.example"}, "issuer"),
         ({"iss": None}, "iss"),
         ({"aud": "somebody else"}, "udience"),

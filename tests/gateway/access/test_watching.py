@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -51,6 +52,23 @@ def test_an_error_that_nobody_expects_does_not_end_the_looking(
     assert "the old one stays: RecursionError('of a library')" in caplog.text
     path.write_bytes(b"good again")
     assert (one.look_again(), one.value) == (True, b"good again")
+
+
+def test_a_file_that_could_not_be_read_for_a_moment_is_tried_again(tmp_path: Path) -> None:
+    """Too many files were open when it was read: it is as good as it was."""
+    path = tmp_path / "file"
+    path.write_bytes(b"one")
+    failing = [DiskError("open", str(path), OSError(errno.EMFILE, "too many open files"))]
+
+    def load_later() -> bytes:
+        if path.read_bytes() == b"two" and failing:
+            raise failing.pop()
+        return load(path)
+
+    one = Watched(RealDisk(), "file", [str(path)], load_later)
+    path.write_bytes(b"two")
+    assert (one.look_again(), one.value) == (False, b"one")
+    assert (one.look_again(), one.value) == (True, b"two")
 
 
 def test_a_file_of_the_same_size_and_time_is_noticed(tmp_path: Path) -> None:

@@ -35,7 +35,9 @@ class GroupsApi:
     def _names(self) -> list[tuple[str, bool]]:
         """Each with whether it is a line of a queue."""
         members = {group.group_id for group in self._broker.coordinator.list_groups()}
-        groups = {name for name in self._broker.offsets.groups() if not is_reserved_group(name)}
+        known = set(self._broker.offsets.groups())
+        self._positions.forget_others(known)
+        groups = {name for name in known if not is_reserved_group(name)}
         lines = [] if self._queues is None else self._queues.names()
         return sorted([*((name, False) for name in members | groups), *((name, True) for name in lines)])
 

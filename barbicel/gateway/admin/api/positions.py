@@ -7,7 +7,7 @@ spent on reading, however many look. The ends of partitions are always those of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from barbicel.errors import BarbicelError
@@ -70,6 +70,16 @@ class Positions:
             else:
                 rows.append(Position(*place, committed.offset, partition.end_offset))
         return rows
+
+    def forget_others(self, groups: Collection[str]) -> None:
+        """Whatever is not among all groups that there are: nobody asks for those that are gone.
+
+        Else each would be kept for good, and what reading it once took would make the others' positions old.
+        """
+        for group in self._kept.keys() - groups:
+            self._total_s -= self._kept.pop(group).took_s
+        if not self._kept:
+            self._total_s = 0.0  # what rounding has left
 
     @property
     def _max_age_s(self) -> float:

@@ -76,6 +76,17 @@ def test_many_small_groups_take_long_together() -> None:
     assert len(broker.reads) == 100
 
 
+def test_groups_that_are_gone_are_forgotten_and_do_not_make_the_others_old() -> None:
+    broker = Slow(0.01)
+    positions = made(broker)
+    for number in range(100):
+        of(positions, f"console-consumer-{number}")
+    positions.forget_others({"console-consumer-99"})
+    assert [of(positions, "console-consumer-99")[0].committed for _ in range(2)] == [101, 102]
+    positions.forget_others({"console-consumer-99"})
+    assert [of(positions, "console-consumer-99")[0].committed for _ in range(2)] == [103, 104]
+
+
 def test_many_positions_are_read_a_few_at_a_time() -> None:
     broker = Slow(0.0, places=2 * PLACES_AT_ONCE + 1)
     assert len(of(made(broker))) == 2 * PLACES_AT_ONCE + 1
