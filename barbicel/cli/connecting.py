@@ -55,7 +55,7 @@ def user_options(command: Callable[..., None]) -> Callable[..., None]:
 def connected_users(
     bootstrap: str | None, path: str | None, directory: str | None, *, is_made: bool = False
 ) -> Iterator[UserAdministration]:
-    """`is_made`: a data directory, if there is none; who only looks would take a wrong name for an empty one."""
+    """`is_made`: a data directory, if there is none. Who only looks takes a wrong name for an empty one."""
     if bootstrap is not None and directory is not None:
         raise click.UsageError("give --bootstrap or --data, one of them")
     if directory is not None:

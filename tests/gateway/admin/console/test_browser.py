@@ -19,17 +19,24 @@ pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 HOSTILE = b"<img src=x onerror=alert(1)><script>alert(2)</script>"
 QUEUE = "<script>x\"'&"
 LONG = "a-rather-long-name-of-a-topic-" * 6
+# Nowhere in it a line would be broken.
+UNBROKEN = "x" * 240
 
 PAGES = (
     "/",
     "/topics",
     "/topics/orders",
     f"/topics/{LONG}",
+    f"/topics/{LONG}/messages",
+    f"/topics/{UNBROKEN}",
+    f"/topics/{UNBROKEN}/messages",
     "/topics/orders/messages?offset=0",
     "/queues",
     f"/queues/{quote(QUEUE, safe='')}",
+    f"/queues/{UNBROKEN}",
     "/groups",
     "/groups/workers",
+    f"/groups/{UNBROKEN}",
     "/settings",
 )
 
@@ -40,9 +47,11 @@ def traffic(gateway: Gateway) -> Iterator[None]:
     create_topic(gateway, LONG, 1)
     produce(gateway, "orders", b'{"n": 1}', HOSTILE, b"\x00\xff" * 100, b"x" * 5000, key=HOSTILE)
     commit(gateway, "workers", ("orders", 0, 1))
+    commit(gateway, UNBROKEN, ("orders", 0, 1), (LONG, 0, 0))
     with Memcache(gateway.kestrel_port) as client:
         assert client.put(QUEUE, HOSTILE)
         assert client.put(QUEUE, b"second")
+        assert client.put(UNBROKEN, b"x")
         assert client.get(f"{QUEUE}/open") == HOSTILE
         yield
 
