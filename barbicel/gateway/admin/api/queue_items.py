@@ -112,10 +112,8 @@ class QueueItemsApi:
         return await self._queues.broker.offsets.submit(look, lambda found, _: found)
 
     async def _read_items(self, partition: Partition, offsets: Sequence[int]) -> list[Item]:
-        def read() -> list[Item]:
-            return [item for offset in offsets for item in _read_item(partition, offset)]
-
-        return await self._queues.broker.work_long(read)
+        """`offsets` in their order."""
+        return await self._queues.broker.work_long(partial(_read_items, partition, offsets))
 
     # --- putting back -------------------------------------------------------------------------------
 
@@ -228,12 +226,20 @@ def _item_row(reader: LineReader, item: Item) -> dict[str, Any]:
     }
 
 
-def _read_item(partition: Partition, offset: int) -> list[Item]:
-    """In a thread: the item at an offset, if there is one."""
-    if not partition.start_offset <= offset < partition.end_offset:
-        return []
-    found = read_stretch(partition, offset, offset + 1, 1)
-    return [item for item in found.items if item.offset == offset]
+def _read_items(partition: Partition, offsets: Sequence[int]) -> list[Item]:
+    """In a thread: the items at some offsets, where there are any.
+
+    A batch is opened once, however many of its items are wanted: thousands may be in one.
+    """
+    found: list[Item] = []
+    wanted, read_to = set(offsets), 0
+    for offset in offsets:
+        if offset < read_to or not partition.start_offset <= offset < partition.end_offset:
+            continue
+        stretch = read_stretch(partition, offset, offset + 1, 1)
+        found += [item for item in stretch.items if item.offset in wanted]
+        read_to = stretch.end_offset
+    return found
 
 
 def _give_back_one(reader: LineReader, item: Item) -> bool:
