@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from urllib.parse import quote
 
@@ -23,6 +24,9 @@ _BYTES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 HEX_COLUMNS = 16
 INDENT = "  "
+# JSON that is nested hundreds of times becomes hundreds of times as long: it stays as it is.
+MAX_PRETTY_TIMES = 8
+MAX_PRETTY_SHORT = 4096
 
 
 def render_bytes(size: float | None) -> str:
@@ -90,7 +94,7 @@ def render_hex(digits: str) -> str:
 
 
 def render_pretty(text: str) -> str:
-    """JSON with a line for each member; anything else as it is.
+    """JSON with a line for each member; anything else as it is, and what would become far too long.
 
     Only space is added and taken away: numbers and repeated names stay as they were written.
     """
@@ -100,35 +104,41 @@ def render_pretty(text: str) -> str:
         json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return _indent(text)
+    return _indent(text, MAX_PRETTY_TIMES * len(text) + MAX_PRETTY_SHORT)
 
 
-def _indent(text: str) -> str:
-    """Of JSON that is known to be sound."""
+def _indent(text: str, max_chars: int) -> str:
+    """Of JSON that is known to be sound. The text itself if that is longer than `max_chars`."""
     made: list[str] = []
-    depth, position = 0, 0
+    for piece in _pieces(text):
+        made.append(piece)
+        max_chars -= len(piece)
+        if max_chars < 0:
+            return text
+    return "".join(made)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    depth, position, piece = 0, 0, ""
     while position < len(text):
         letter = text[position]
-        if letter == '"':
-            end = _end_of_string(text, position)
-            made.append(text[position:end])
-            position = end
-            continue
+        end = _end_of_string(text, position) if letter == '"' else position + 1
         if letter in "{[":
-            is_empty = text[position + 1 :].lstrip()[:1] in ("}", "]")
+            is_empty = text[end:].lstrip()[:1] in ("}", "]")
             depth += 1
-            made.append(letter if is_empty else f"{letter}\n{INDENT * depth}")
+            piece = letter if is_empty else f"{letter}\n{INDENT * depth}"
         elif letter in "}]":
             depth -= 1
-            made.append(letter if made[-1][-1:] in "{[" else f"\n{INDENT * depth}{letter}")
+            piece = letter if piece in ("{", "[") else f"\n{INDENT * depth}{letter}"
         elif letter == ",":
-            made.append(f",\n{INDENT * depth}")
+            piece = f",\n{INDENT * depth}"
         elif letter == ":":
-            made.append(": ")
+            piece = ": "
         elif not letter.isspace():
-            made.append(letter)
-        position += 1
-    return "".join(made)
+            piece = text[position:end]
+        if not letter.isspace():
+            yield piece
+        position = end
 
 
 def _end_of_string(text: str, position: int) -> int:

@@ -101,3 +101,16 @@ def test_pretty_json_is_the_same_json(value: object, indent: int | None, ascii_o
     assert not isinstance(value, list | dict) or pretty == json.dumps(
         value, indent=2, ensure_ascii=ascii_only
     )
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 900 + "1" + ",1" * 30_000 + "]" * 900, '{"a":' * 500 + "[]" + "}" * 500 + " " * 1000]
+)
+def test_json_that_is_nested_without_end_does_not_become_endless(text: str) -> None:
+    """64 KB of it became 57 MB, for each message of a page."""
+    assert len(render_pretty(text)) <= 8 * len(text) + 4096
+
+
+def test_json_that_is_nested_as_people_do_is_laid_out() -> None:
+    text = '{"a":{"b":{"c":{"d":{"e":{"f":[1,[],{}]}}}}}}'
+    assert render_pretty(text).count("\n") == 16
