@@ -27,7 +27,7 @@ from barbicel.gateway.access.authorizer import Authorizer
 from barbicel.gateway.access.logins import Logins
 from barbicel.gateway.access.oauth import OAuthExchange, TokenKeys, TokenRules, parse_jwks
 from barbicel.gateway.access.plain import PlainExchange
-from barbicel.gateway.access.principals import Principal, map_subject, parse_mapping_rules
+from barbicel.gateway.access.principals import BadPrincipal, Principal, map_subject, parse_mapping_rules
 from barbicel.gateway.access.quota_file import QuotaFile
 from barbicel.gateway.access.quotas import QuotaBook
 from barbicel.gateway.access.scram import MECHANISMS, ScramExchange
@@ -79,11 +79,11 @@ class Access:
         if not config.has_authorizer:
             return None
         named = filter(None, (text.strip() for text in config.super_users.split(";")))
-        return Authorizer(
-            self.acls.acls,
-            frozenset(map(Principal.parse, named)),
-            allow_if_no_acl=config.allow_everyone_if_no_acl_found,
-        )
+        try:
+            super_users = frozenset(map(Principal.parse, named))
+        except BadPrincipal as error:
+            raise BadPrincipal(f"super.users: {error.message}") from None
+        return Authorizer(self.acls.acls, super_users, allow_if_no_acl=config.allow_everyone_if_no_acl_found)
 
     def change_acls(
         self, in_turn: InTurn, *, created: Sequence[Acl] = (), deleted: Sequence[Acl] = ()
