@@ -29,8 +29,12 @@ class Listener(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.protocol}://{host}:{self.port}"
+        return f"{self.protocol}://{self.address}"
+
+    @property
+    def address(self) -> str:
+        """As a page's has it, also of IPv6."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def has_tls(self) -> bool:

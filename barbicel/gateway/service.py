@@ -152,9 +152,8 @@ def run(disk: Disk, config: Config, load: Callable[[], Config]) -> None:
 
 def _tell_listeners(service: Service) -> None:
     for name, listener in service.kestrel.items():
-        _log.info("%s clients are served on %s:%d", name, listener.host, listener.port)
+        _log.info("%s clients are served on %s", name, listener.address)
     if service.admin_listener is not None:
-        host, port = service.admin_listener.host, service.admin_listener.port
-        _log.info("operators are served on http://%s:%d/", host, port)
+        _log.info("operators are served on http://%s/", service.admin_listener.address)
     served = ", ".join(map(str, service.kafka))
     _log.info("Kafka clients are served on %s, data is in %s", served, service.broker.data_directory)

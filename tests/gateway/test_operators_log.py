@@ -6,10 +6,15 @@ import re
 import socket
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import memcache  # type: ignore[import-untyped]
+import pytest
 from confluent_kafka.admin import AdminClient
 
+from barbicel.config import Listener
+from barbicel.gateway.service import _tell_listeners
 from tests.gateway.admin.http import Operator, poll
 from tests.gateway.admin.kafka_clients import commit, create_topic, produce
 from tests.support.gateway import Gateway, running_gateway
@@ -23,6 +28,20 @@ def has_line(gateway: Gateway, pattern: str) -> bool:
 
 def wait_for(gateway: Gateway, pattern: str) -> None:
     assert poll(lambda: has_line(gateway, pattern)), gateway.log.read_text()
+
+
+def test_addresses_of_ipv6_are_told_as_pages_have_them(caplog: pytest.LogCaptureFixture) -> None:
+    there: Any = SimpleNamespace(
+        kestrel={"Kestrel": Listener("KESTREL", "::1", 22133)},
+        admin_listener=Listener("HTTP", "::1", 8080),
+        kafka=[Listener("PLAINTEXT", "::1", 9092)],
+        broker=SimpleNamespace(data_directory="data"),
+    )
+    with caplog.at_level("INFO"):
+        _tell_listeners(there)
+    assert "Kestrel clients are served on [::1]:22133" in caplog.text
+    assert "operators are served on http://[::1]:8080/" in caplog.text
+    assert "Kafka clients are served on PLAINTEXT://[::1]:9092" in caplog.text
 
 
 def test_a_start_and_a_stop_are_told(tmp_path: Path) -> None:
