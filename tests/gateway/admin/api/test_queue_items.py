@@ -196,16 +196,20 @@ def test_a_page_of_large_items_is_short(operator: Operator, client: Memcache) ->
     ("body", "status"),
     [
         ({}, 400),
-        ({"to": "source"}, 400),
+        ({"to": "still"}, 400),
         ({"to": 5}, 400),
         ({"to": "nowhere"}, 404),
-        ({"to": "target", "limit": 0}, 400),
-        ({"to": "target", "limit": "all"}, 400),
-        ({"to": "target", "limit": True}, 400),
+        ({"to": "aim", "limit": 0}, 400),
+        ({"to": "aim", "limit": "all"}, 400),
+        ({"to": "aim", "limit": True}, 400),
     ],
 )
-def test_a_move_that_makes_no_sense_is_refused(operator: Operator, body: Any, status: int) -> None:
-    assert operator.post("/api/queues/source/move", body).status == status
+def test_a_move_that_makes_no_sense_is_refused(
+    operator: Operator, client: Memcache, body: Any, status: int
+) -> None:
+    fill(client, "still", b"x")
+    fill(client, "aim", b"x")
+    assert operator.post("/api/queues/still/move", body).status == status
 
 
 def test_queues_that_are_none_are_not_found(operator: Operator) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from barbicel.gateway.admin.console.formats import (
@@ -94,6 +94,7 @@ _JSON = st.recursive(
 )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_JSON, st.sampled_from([None, 0, 3]), st.booleans())
 def test_pretty_json_is_the_same_json(value: object, indent: int | None, ascii_only: bool) -> None:
     pretty = render_pretty(json.dumps(value, indent=indent, ensure_ascii=ascii_only))
