@@ -125,7 +125,7 @@ class AdminConnection(HTTPChannel):
         self.requestFactory = factory
         self.timeOut = IDLE_SECONDS
         self._deadline: Timer | None = None
-        self._is_serving = False
+        self.is_serving = False
 
     def connectionMade(self) -> None:
         self._server.connected(self)
@@ -133,7 +133,7 @@ class AdminConnection(HTTPChannel):
         own.connectionMade()
 
     def dataReceived(self, data: bytes) -> None:
-        if self._deadline is None and not self._is_serving:
+        if self._deadline is None and not self.is_serving:
             self._deadline = self._server.reactor.callLater(REQUEST_SECONDS, self._time_out)
         own: Any = super()
         own.dataReceived(data)
@@ -160,17 +160,18 @@ class AdminConnection(HTTPChannel):
         self._hang_up()
 
     def serve(self, request: AdminRequest) -> None:
-        self._is_serving = True
+        self.is_serving = True
         answered = self._server.respond(request.asked()).addCallback(self._answer, request)
         answered.addErrback(lambda failure: _log.error("an answer was not sent", exc_info=failure.value))
 
     def _answer(self, answer: Answer, request: AdminRequest) -> None:
-        self._is_serving = False
+        self.is_serving = False
+        self._server.answered(self)
         request.answer(answer)
 
     def drain(self) -> None:
         """Close as soon as what is under way is answered."""
-        if self._is_serving:
+        if self.is_serving:
             self.persistent = False
         else:
             self._hang_up()

@@ -67,7 +67,8 @@ class AdminServer(ServerFactory):
         self._routes = routes
         self._token = token
         self._hosts = {config.admin_host.lower(), *config.admin_allowed_hosts}
-        self._connections: set[AdminConnection] = set()
+        # Whoever has been resting for longest comes first.
+        self._connections: dict[AdminConnection, None] = {}
         self._draining = Draining(self._connections, reactor)
         self._pace = LogPace(steady_clock_ms)
         self._notes = ClientNotes(steady_clock_ms)
@@ -76,20 +77,35 @@ class AdminServer(ServerFactory):
 
     def buildProtocol(self, addr: IAddress | None) -> AdminConnection | None:
         """None refuses the client."""
-        if len(self._connections) >= self._config.admin_max_connections:
+        if len(self._connections) >= self._config.admin_max_connections and not self._make_room():
             if self._pace.is_due():
-                _log.warning("refusing %s: admin.max.connections is reached", addr)
+                _log.warning("refusing %s: admin.max.connections is reached", getattr(addr, "host", addr))
             return None
         connection: Any = AdminConnection(self, self._config.admin_max_request_bytes)
         connection.callLater = self.reactor.callLater
         made: AdminConnection = connection
         return made
 
+    def _make_room(self) -> bool:
+        """End whoever has been resting for longest: a probe of health must not wait for them."""
+        resting = next((one for one in self._connections if not one.is_serving), None)
+        if resting is None:
+            return False
+        del self._connections[resting]
+        resting.transport.abortConnection()
+        return True
+
     def connected(self, connection: AdminConnection) -> None:
-        self._connections.add(connection)
+        self._connections[connection] = None
+
+    def answered(self, connection: AdminConnection) -> None:
+        """It rests from now on."""
+        if connection in self._connections:
+            del self._connections[connection]
+            self._connections[connection] = None
 
     def disconnected(self, connection: AdminConnection) -> None:
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         self._draining.note_disconnected()
 
     def drain(self) -> Deferred[None]:

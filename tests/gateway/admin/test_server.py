@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
@@ -30,6 +31,11 @@ async def change(asked: Asked) -> Answer:
     return Answer(200, "text/plain", repr(parse_body(asked)).encode())
 
 
+async def wait(asked: Asked) -> Answer:
+    never: Deferred[Answer] = Deferred()
+    return await never
+
+
 async def fail_on_purpose(asked: Asked) -> Answer:
     raise {"disk": BarbicelError("no disk"), "range": OffsetOutOfRange(5, 1, 3, "p")}.get(
         asked.names["how"], ZeroDivisionError("a secret")
@@ -44,6 +50,7 @@ class Listening:
         routes.add("GET", "/hello/<who>", as_json(hello))
         routes.add("POST", "/change", change)
         routes.add("GET", "/fail/<how>", fail_on_purpose)
+        routes.add("GET", "/wait", wait)
         clock: Any = Clock()  # it has no types
         self.clock = clock
         self.server = AdminServer(Config(**settings), clock, routes, TOKEN)
@@ -237,14 +244,35 @@ def test_a_connection_that_rests_between_requests_is_kept_for_a_while() -> None:
     assert client.is_gone
 
 
+WAIT = f"GET /wait HTTP/1.1\r\n{LOCAL}\r\n"
+
+
 def test_there_is_a_limit_of_connections() -> None:
     listening = Listening(admin_max_connections=2)
     first, second = listening.connect(), listening.connect()
     assert first is not None
     assert second is not None
+    for client in (first, second):
+        client.send(WAIT)
     assert listening.connect() is None
     first.connection.connectionLost()
     assert listening.connect() is not None
+
+
+def test_whoever_has_rested_for_longest_makes_room() -> None:
+    """Clients that do nothing must not keep out the probe that asks whether the server lives."""
+    listening = Listening(admin_max_connections=3)
+    clients = [listening.connect() for _ in range(3)]
+    first, second, third = (client for client in clients if client is not None)
+    assert status(first.send(f"GET /hello/you HTTP/1.1\r\n{LOCAL}\r\n")) == 200
+    second.send(WAIT)
+    third.send("GET /hello/you HTT")
+    probe = listening.connect()
+    assert probe is not None
+    assert [client.is_gone for client in (first, second, third)] == [False, False, True]
+    assert status(probe.send(f"GET /hello/you HTTP/1.1\r\n{LOCAL}\r\n")) == 200
+    assert listening.connect() is not None
+    assert [client.is_gone for client in (first, second, probe)] == [True, False, False]
 
 
 def test_draining_closes_those_who_rest() -> None:
