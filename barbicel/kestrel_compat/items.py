@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
+from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.new_batch import NewRecord
 from barbicel.codecs.kafka.record_batch import BadBatch, decode_header
 from barbicel.codecs.kafka.records import Headers, decode_records
@@ -23,6 +24,7 @@ __all__ = [
     "FOR_HEADER",
     "MAX_HEADERS",
     "MAX_OPENED_BYTES",
+    "MAX_RECORDS",
     "Audience",
     "Item",
     "Stretch",
@@ -39,8 +41,10 @@ MAX_FLAGS = 2**32 - 1
 MAX_NUMBER_CHARS = 20
 # Beyond this a compressed batch is not opened, and its items are passed over.
 MAX_OPENED_BYTES = 64 << 20
-# Of a record. Compressed, millions take a few kilobytes, and as objects gigabytes.
+# Of a record, and of a batch. Compressed, millions take a few kilobytes, and as objects gigabytes. No client
+# makes such batches of messages: a megabyte, which most may send, holds 150,000 of the smallest.
 MAX_HEADERS = 100_000
+MAX_RECORDS = 250_000
 
 # The groups that an item is for; None is all of them.
 Audience: TypeAlias = frozenset[str] | None
@@ -117,6 +121,9 @@ def decode_stretch(batches: Sequence[memoryview], from_offset: int, max_bytes: i
 
 
 def _decode_items(batch: memoryview, max_bytes: int, stretch: Stretch) -> None:
+    count = decode_header(batch).records_count
+    if count > MAX_RECORDS:
+        raise BadBatch(ErrorCode.INVALID_RECORD, f"{count} records in a batch; {MAX_RECORDS} are read")
     from_offset, items = stretch.start_offset, stretch.items
     for offset, timestamp_ms, _, value, headers in decode_records(
         batch, max_bytes=max_bytes, max_headers=MAX_HEADERS

@@ -16,6 +16,8 @@ from barbicel.kestrel_compat.items import (
     FOR_HEADER,
     MAX_FLAGS,
     MAX_HEADERS,
+    MAX_OPENED_BYTES,
+    MAX_RECORDS,
     Audience,
     Item,
     Stretch,
@@ -264,3 +266,16 @@ def test_a_record_with_millions_of_headers_is_passed_over() -> None:
     found = decode(*batches)
     assert [item.data for item in found.items] == [b"few"]
     assert [(one.base_offset, one.end_offset) for one in found.unreadable] == [(1, 2)]
+
+
+def test_a_batch_with_millions_of_records_is_passed_over() -> None:
+    """The same: 64 KB of gzip hold nine million records, and as items they would be two gigabytes."""
+    tiny = NewRecord(1, None, b"")
+    most = build_batch([tiny] * MAX_RECORDS, base_offset=0, codec=Codec.GZIP)
+    more = build_batch([tiny] * (MAX_RECORDS + 1), base_offset=MAX_RECORDS, codec=Codec.GZIP)
+    found = decode(most, more, max_bytes=MAX_OPENED_BYTES)
+    assert len(found.items) == MAX_RECORDS
+    assert [(one.base_offset, one.end_offset) for one in found.unreadable] == [
+        (MAX_RECORDS, 2 * MAX_RECORDS + 1)
+    ]
+    assert str(MAX_RECORDS + 1) in found.unreadable[0].reason
