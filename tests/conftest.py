@@ -1,4 +1,4 @@
-"""What every test leaves behind as it was."""
+"""What every test leaves behind as it was, and what some of them tell whoever runs them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,19 @@ from tests.support.mortal_disk import MortalDisk
 
 # Spark's Python side waits by select(2), which knows no file beyond 1024: then it waits for ever.
 OPEN_FILES_MAX = 512
+# A property that a test records for the end of the run.
+NOTE = "note"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Also of tests that ran in other processes: their properties come with their reports."""
+    reports = [report for name in ("passed", "failed") for report in terminalreporter.stats.get(name, ())]
+    notes = dict.fromkeys(
+        str(text) for report in reports for name, text in report.user_properties if name == NOTE
+    )
+    if notes:
+        terminalreporter.section("notes")
+        terminalreporter.write("".join(f"{note}\n" for note in notes))
 
 
 @pytest.fixture(autouse=True)

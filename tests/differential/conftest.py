@@ -1,4 +1,4 @@
-"""One real Kafka and one gateway, set up alike, for all conversations, and the list of what differs."""
+"""One real Kafka and one gateway, set up alike, for all conversations."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from barbicel.codecs.kafka.messages import FindCoordinatorRequest, InitProducerI
 from tests.differential.asking import NO_LABEL
 from tests.differential.comparison import Difference, compare
 from tests.differential.conversations import CONVERSATIONS
-from tests.differential.differences import DIFFERENCES, Justified
 from tests.differential.script import Ask, Await, Steps
 from tests.differential.talk import converse
-from tests.rig.kafka_server import running_kafka
+from tests.rig.real_kafka import running_real_kafka
 from tests.rig.skipping import skip_without_rig
 from tests.support.gateway import running_gateway
 
@@ -38,6 +37,8 @@ GROUP, TRANSACTION = 0, 1
 class Servers(NamedTuple):
     kafka: tuple[str, int]
     ours: tuple[str, int]
+    # What the real one runs in, and why.
+    chosen: str
 
 
 @contextmanager
@@ -46,14 +47,14 @@ def running_servers(directory: Path) -> Iterator[Servers]:
     (directory / "gateway").mkdir()
     with (
         skip_without_rig(),
-        running_kafka(directory / "kafka", SETTINGS) as kafka,
+        running_real_kafka(directory / "kafka", SETTINGS) as kafka,
         running_gateway(directory / "gateway", **flags) as gateway,
     ):
-        host, port = kafka.bootstrap.split(":")
-        both = Servers((host, int(port)), (gateway.host, gateway.port))
-        for server in both:
+        host, port = kafka.bootstrap.rsplit(":", 1)
+        servers = Servers((host, int(port)), (gateway.host, gateway.port), kafka.chosen)
+        for server in (servers.kafka, servers.ours):
             converse(server, warm_up)
-        yield both
+        yield servers
 
 
 def warm_up() -> Steps:
@@ -82,10 +83,15 @@ class Comparisons:
         self._pool = pool
         self._found: dict[str, list[Difference]] = {}
 
+    @property
+    def chosen(self) -> str:
+        return self._servers.chosen
+
     def of(self, name: str) -> list[Difference]:
         """What differs in a conversation."""
         if name not in self._found:
-            held = [self._pool.submit(converse, server, CONVERSATIONS[name]) for server in self._servers]
+            both = (self._servers.kafka, self._servers.ours)
+            held = [self._pool.submit(converse, server, CONVERSATIONS[name]) for server in both]
             kafka, ours = (conversation.result() for conversation in held)
             self._found[name] = compare(name, kafka, ours)
         return self._found[name]
@@ -94,21 +100,5 @@ class Comparisons:
 @pytest.fixture(scope="session")
 def comparisons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Comparisons]:
     directory = tmp_path_factory.mktemp("differential")
-    with running_servers(directory) as servers, ThreadPoolExecutor(len(servers)) as pool:
+    with running_servers(directory) as servers, ThreadPoolExecutor(2) as pool:
         yield Comparisons(servers, pool)
-
-
-@pytest.fixture(scope="session")
-def seen() -> set[Justified]:
-    """The rows that have explained something, to be listed at the end."""
-    return _SEEN
-
-
-_SEEN: set[Justified] = set()
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if _SEEN:
-        terminalreporter.section("where the gateway differs from Apache Kafka, and why")
-        for row in (row for row in DIFFERENCES if row in _SEEN):
-            terminalreporter.write_line(f"{row.api}: {row.what}. {row.why}")

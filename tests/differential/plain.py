@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -14,6 +15,7 @@ from tests.differential.talk import Said
 __all__ = ["NORMALISED", "UNORDERED", "Names", "plain"]
 
 HIDDEN = "…"
+ADDRESS = "an address"
 # Slow machines included, a conversation does not take longer.
 NOW_MS = 600_000
 
@@ -36,6 +38,11 @@ Normaliser: TypeAlias = Callable[[Any, Names], Any]
 
 def _hidden(value: Any, _: Names) -> Any:
     return value if value in (None, "") else HIDDEN
+
+
+def _address(value: Any, _: Names) -> Any:
+    """Whoever asks a server in a container comes from elsewhere."""
+    return ADDRESS if re.fullmatch(r"/[0-9]+(\.[0-9]+){3}", value) else value
 
 
 def _named(kind: str) -> Normaliser:
@@ -86,6 +93,7 @@ NORMALISED: Mapping[tuple[str, str], Normaliser] = {
     ("JoinGroup", "members.member_id"): _MEMBER,
     ("LeaveGroup", "members.member_id"): _MEMBER,
     ("DescribeGroups", "groups.members.member_id"): _MEMBER,
+    ("DescribeGroups", "groups.members.client_host"): _address,
     ("InitProducerId", "producer_id"): _PRODUCER,
     ("DescribeProducers", "topics.partitions.active_producers.producer_id"): _PRODUCER,
     ("DescribeLogDirs", "results.log_dir"): _hidden,
