@@ -7,7 +7,8 @@ that nobody has to look through the directory; the positions themselves are in S
 Whatever changes positions is done in the order in which it was asked for. So the commits of a deleted topic
 that are still on their way are deleted with it, and the next topic of that name starts without them. All
 positions in a topic are many, so they go a few in a turn, and others' commits in between: nobody commits for
-a topic any more that is being deleted, and its name is free only when the last one is gone.
+a topic any more that is being deleted, and its name is free only when the last one is gone. Those of a group
+that is deleted may be as many, and go the same way: what is asked of that group meanwhile waits.
 """
 
 from __future__ import annotations
@@ -35,9 +36,11 @@ __all__ = ["Committed", "Errors", "GroupOffsets", "Outcomes", "Place", "Position
 
 _log = logging.getLogger(__name__)
 
-# Positions that share the syncs of their deletion, and of a topic those that go in one turn.
+# Positions that share the syncs of their deletion, and of a topic or a group those that go in one turn.
 DELETED_AT_ONCE = 100
 DELETED_IN_A_TURN = 50
+# The reactor's thread answers those of one turn in one go.
+JOBS_IN_A_TURN = 500
 
 # (topic, partition)
 Place: TypeAlias = tuple[str, int]
@@ -98,6 +101,8 @@ class GroupOffsets:
         for key in self.store.groups():
             self.remember(key.group, (key.topic, key.partition))
         self._told: set[str] = set()
+        # Groups whose positions are being deleted, and who waits for that. For the reactor's thread.
+        self._deleting: dict[str, list[Deferred[None]]] = {}
         self._wakes = threading.Condition()
         self._jobs: deque[_Job] = deque()
         self._is_closing = False
@@ -169,23 +174,38 @@ class GroupOffsets:
         """The positions that were committed, of these partitions or of all; others are left out."""
 
         def run() -> dict[Place, Committed | BarbicelError]:
-            known = self.places(group)
-            wanted = known if places is None else sorted(set(places).intersection(known))
-            found = {place: self._read(GroupKey(*place, group)) for place in wanted}
+            found = {place: self._read(GroupKey(*place, group)) for place in self._known(group, places)}
             return {place: position for place, position in found.items() if position is not None}
 
         return self._change(group, run)
 
     def delete(self, group: str, places: Iterable[Place] | None = None) -> Deferred[Outcomes]:
         """Forget the positions, durably: those in these partitions or all. What there is not, is left out."""
+        return self._after_deletion(
+            group, lambda: Deferred.fromCoroutine(self._delete_by_turns(group, places))
+        )
 
-        def run() -> Outcomes:
-            known = self.places(group)
-            wanted = known if places is None else sorted(set(places).intersection(known))
-            errors = self._delete([GroupKey(*place, group) for place in wanted])
-            return {place: errors.get(GroupKey(*place, group)) for place in wanted}
+    async def _delete_by_turns(self, group: str, places: Iterable[Place] | None) -> Outcomes:
+        waiting = self._deleting[group] = []
+        outcomes: Outcomes = {}
+        try:
+            known = await self.submit(partial(self._known, group, places), _as_it_is)
+            for first in range(0, len(known), DELETED_IN_A_TURN):
+                few = known[first : first + DELETED_IN_A_TURN]
+                outcomes |= await self._submit_change(group, partial(self._delete_places, group, few))
+        finally:
+            del self._deleting[group]
+            for turn in waiting:
+                turn.callback(None)
+        return outcomes
 
-        return self._change(group, run)
+    def _after_deletion(self, group: str, change: Callable[[], Deferred[T]]) -> Deferred[T]:
+        waiting = self._deleting.get(group)
+        if waiting is None:
+            return change()
+        turn: Deferred[None] = Deferred()
+        waiting.append(turn)
+        return turn.addCallback(lambda _: self._after_deletion(group, change))
 
     def submit(self, run: Callable[[], T], settle: Callable[[T, Errors], T]) -> Deferred[T]:
         """Call `run` in the thread. It may record events in `store`: they are written before `settle`, which
@@ -252,6 +272,15 @@ class GroupOffsets:
             self._told.add(str(error))
             _log.error("%s; its consumers wait until it is mended: see 'barbicel group repair'", error)
 
+    def _known(self, group: str, places: Iterable[Place] | None) -> list[Place]:
+        """Where the group has positions, of these partitions or of all."""
+        known = self.places(group)
+        return known if places is None else sorted(set(places).intersection(known))
+
+    def _delete_places(self, group: str, places: Sequence[Place]) -> Outcomes:
+        errors = self._delete([GroupKey(*place, group) for place in places])
+        return {place: errors.get(GroupKey(*place, group)) for place in places}
+
     def _delete(self, keys: Sequence[GroupKey]) -> Errors:
         """Forget them, durably, but for those that are returned."""
         errors: Errors = {}
@@ -280,6 +309,9 @@ class GroupOffsets:
     # --- the turns ----------------------------------------------------------------------------------
 
     def _change(self, group: str, run: Callable[[], dict[Place, Any]]) -> Deferred[dict[Place, Any]]:
+        return self._after_deletion(group, lambda: self._submit_change(group, run))
+
+    def _submit_change(self, group: str, run: Callable[[], dict[Place, Any]]) -> Deferred[dict[Place, Any]]:
         """What could not be written stands in place of what would have been, for fetches too: they have seen
         what was recorded."""
 
@@ -311,9 +343,7 @@ class GroupOffsets:
         with self._wakes:
             while not self._jobs and not self._is_closing:
                 self._wakes.wait()
-            jobs = list(self._jobs)
-            self._jobs.clear()
-            return jobs
+            return [self._jobs.popleft() for _ in range(min(len(self._jobs), JOBS_IN_A_TURN))]
 
     def _write(self, jobs: list[_Job], results: list[Any]) -> list[Any]:
         errors = _run(self.store.commit)

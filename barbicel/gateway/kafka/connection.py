@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
@@ -30,7 +31,7 @@ from barbicel.disk import Bytes
 from barbicel.errors import BarbicelError
 from barbicel.gateway.access.authentication import NotAdmitted
 from barbicel.gateway.event_loop import Sending, sending
-from barbicel.gateway.kafka.api import Address, Call, Pieces
+from barbicel.gateway.kafka.api import Address, Call, Pieces, Reply
 from barbicel.gateway.kafka.fetch import fetched_bytes
 from barbicel.gateway.kafka.frames import LENGTH, SMALLEST_FRAME_BYTES, BadFrame, FrameReader
 from barbicel.gateway.kafka.outbox import Outbox
@@ -48,10 +49,14 @@ __all__ = ["LITTLE_BYTES", "KafkaConnection"]
 _log = logging.getLogger(__name__)
 
 PRODUCE, FETCH = 0, 1
+# What a request of it begins with.
+PRODUCE_KEY = bytes(2)
 # What one client may have under way before no more of its requests are served.
 MAX_REQUESTS_UNDER_WAY = 100
 MAX_BYTES_UNDER_WAY = 32 << 20
 READ_BYTES = 256 << 10
+# A request that is not about records and is longer than this is not read in the reactor's thread.
+LONG_BODY_BYTES = 32 << 10
 # More than the 1 MiB that most clients ask for with what stands around it, which would come in two turns
 # otherwise.
 SEND_BYTES = 5 << 18
@@ -110,7 +115,7 @@ class KafkaConnection(Protocol):
     @property
     def is_kept_back(self) -> bool:
         """More has arrived behind a request that has to be answered first."""
-        return self._is_behind_one_alone() and self._frames.is_within_a_frame
+        return self._frames.has_returned or (self._is_behind_one_alone() and self._frames.is_within_a_frame)
 
     @property
     def unread_bytes(self) -> int:
@@ -271,12 +276,22 @@ class KafkaConnection(Protocol):
         turns = self._server.turns
         end_s = turns.end_of_turn_s()
         while self._may_serve() and (frame := self._frames.next_frame()) is not None:
+            if self._is_behind_produce(frame):
+                self._frames.put_back(frame)
+                return
             self._serve(frame)
             self._begin_frame()
             if turns.is_over(end_s) and self._frames.is_within_a_frame:
                 self._waits_for_turn = True
                 turns.wait(self)
                 return
+
+    def _is_behind_produce(self, frame: bytearray) -> bool:
+        """Whoever asks behind what it has produced is to find it, also if it wants no answer to that. (Kafka
+        serves one request of a connection at a time.)"""
+        if not self._slots or frame.startswith(PRODUCE_KEY):
+            return False
+        return any(slot.api.key == PRODUCE and not slot.is_done for slot in self._slots)
 
     def take_turn(self) -> None:
         self._waits_for_turn = False
@@ -309,8 +324,11 @@ class KafkaConnection(Protocol):
         self._slots.append(slot)
         self._bytes_under_way += slot.size
         try:
-            request = api.decode_body(call.version, body) if is_known_version else None
-            reply = api.respond(call, request)
+            if api.decode is None and len(body) >= LONG_BODY_BYTES and is_known_version:
+                reply: Reply = self._respond_later(slot, body)
+            else:
+                request = api.decode_body(call.version, body) if is_known_version else None
+                reply = api.respond(call, request)
             if not isinstance(reply, Deferred):
                 self._finish(reply, slot)
                 return
@@ -324,10 +342,20 @@ class KafkaConnection(Protocol):
         reply.addCallback(self._finish, slot)
         reply.addErrback(lambda failure: self._fail(failure.value, slot))
 
+    def _respond_later(self, slot: Slot, body: memoryview) -> Deferred[Any]:
+        """Tens of thousands of rows take a tenth of a second to read: that is done in a thread."""
+        api, call = slot.api, slot.call
+        slot.is_alone = True  # or what is behind it would overtake it
+        decoding = call.broker.work_long(partial(api.decode_body, call.version, body))
+        # Who is gone by then does not begin to wait for anything.
+        return decoding.addCallback(lambda request: None if self._is_lost else api.respond(call, request))
+
     def _fail(self, error: BaseException | None, slot: Slot) -> None:
         """Nothing true can be answered, so the client is to try again."""
         name = slot.api.name
-        if isinstance(error, BarbicelError):
+        if isinstance(error, MalformedRequest):
+            self.close(str(error))
+        elif isinstance(error, BarbicelError):
             self.close(f"{name} failed: {error}")
         else:  # a fault of ours
             _log.error("%s of %s:%d failed", name, *self.peer, exc_info=error)
@@ -383,6 +411,7 @@ class KafkaConnection(Protocol):
         self._write()
         if size:
             self._server.release_bytes(size)
+        if size or self._frames.has_returned:
             self.go_on()
         if self._is_draining:
             self._close_if_drained()
@@ -423,7 +452,7 @@ class KafkaConnection(Protocol):
         )
 
     def _is_behind_one_alone(self) -> bool:
-        return bool(self._slots) and self._slots[-1].api.is_alone
+        return bool(self._slots) and self._slots[-1].is_alone
 
     def _may_serve(self) -> bool:
         return self._has_room() and not self._is_behind_one_alone()

@@ -30,6 +30,7 @@ def respond(call: Call, request: Message) -> Reply:
         call,
         (_row(call, request, _describe(call, group_id)) for group_id in dict.fromkeys(request.groups)),
         lambda rows: DescribeGroupsResponse(throttle_time_ms=0, groups=rows),
+        lambda row: 1 + len(row.members),
     )
 
 

@@ -59,10 +59,20 @@ class FrameReader:
         self._parts: list[bytearray | memoryview] | None = None
         self._arrived_bytes = 0
         self._wanted_bytes = 0
+        self._returned: bytearray | None = None
 
     @property
     def is_within_a_frame(self) -> bool:
-        return self._parts is not None or self._position < len(self._data)
+        return self.has_returned or self._parts is not None or self._position < len(self._data)
+
+    @property
+    def has_returned(self) -> bool:
+        """A frame was put back, and not taken again yet."""
+        return self._returned is not None
+
+    def put_back(self, frame: bytearray) -> None:
+        """The frame that was taken last is to be taken again."""
+        self._returned = frame
 
     def feed(self, data: bytes) -> None:
         self._data = self._data[self._position :] + data if self._position < len(self._data) else data
@@ -70,6 +80,9 @@ class FrameReader:
 
     def next_frame(self) -> bytearray | None:
         """None: more must arrive first. Raises BadFrame, the first time and whenever it is asked again."""
+        returned, self._returned = self._returned, None
+        if returned is not None:
+            return returned
         parts = self._parts
         if parts is None:
             if len(self._data) - self._position < LENGTH.size:

@@ -15,8 +15,9 @@ from barbicel.codecs.kafka.acls import Operation, Resource
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import ListGroupsResponse, Message
 from barbicel.gateway.broker.membership import GroupState, ListedGroup
-from barbicel.gateway.kafka.api import Api, Call
+from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.permission import may
+from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
 
@@ -25,24 +26,25 @@ CLASSIC = "classic"
 NO_PROTOCOL = ""
 
 
-def respond(call: Call, request: Message) -> Message:
+def respond(call: Call, request: Message) -> Reply:
     states, types = _lower(request.states_filter), _lower(request.types_filter)
     sees_all = may(call, Operation.DESCRIBE, Resource.CLUSTER, is_quiet=True)
-    return ListGroupsResponse(
-        throttle_time_ms=0,
-        error_code=ErrorCode.NONE,
-        groups=[
-            GroupRow(
-                group_id=group.group_id,
-                protocol_type=group.protocol_type,
-                group_state=group.state.value,
-                group_type=CLASSIC,
-            )
-            for group in _groups(call)
-            if _passes(group.state.value, states)
-            and _passes(CLASSIC, types)
-            and (sees_all or may(call, Operation.DESCRIBE, Resource.GROUP, group.group_id, is_quiet=True))
-        ],
+    rows = (
+        GroupRow(
+            group_id=group.group_id,
+            protocol_type=group.protocol_type,
+            group_state=group.state.value,
+            group_type=CLASSIC,
+        )
+        for group in _groups(call)
+        if _passes(group.state.value, states)
+        and _passes(CLASSIC, types)
+        and (sees_all or may(call, Operation.DESCRIBE, Resource.GROUP, group.group_id, is_quiet=True))
+    )
+    return gather(
+        call,
+        rows,
+        lambda groups: ListGroupsResponse(throttle_time_ms=0, error_code=ErrorCode.NONE, groups=groups),
     )
 
 
@@ -63,4 +65,4 @@ def _passes(name: str, wanted: set[str]) -> bool:
     return not wanted or name.lower() in wanted
 
 
-API = Api(16, "ListGroups", 0, 5, respond)
+API = Api(16, "ListGroups", 0, 5, respond, is_alone=True)

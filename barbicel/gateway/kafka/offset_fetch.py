@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
@@ -134,23 +134,32 @@ def _found(call: Call, found: list[Found]) -> Reply:
     return gather(call, rows, partial(_answer, call, found))
 
 
-def _answer(call: Call, found: list[Found], rows: list[Any]) -> Message:
+def _answer(call: Call, found: list[Found], rows: list[Any]) -> Reply:
     partitions = iter(rows)
-    topic_row = OldTopicRow if call.version < MANY_GROUPS_SINCE else TopicRow
-    topics = [
-        [
-            topic_row(**_topic_name(call, topic), partitions=list(islice(partitions, len(topic.partitions))))
-            for topic in group.topics
-        ]
-        for group in found
-    ]
     if call.version < MANY_GROUPS_SINCE:
-        return OffsetFetchResponse(throttle_time_ms=0, topics=topics[0], error_code=found[0].error, groups=[])
-    groups = [
-        GroupRow(group_id=group.group_id, topics=rows, error_code=group.error)
-        for group, rows in zip(found, topics, strict=True)
+        topics = _topic_rows(call, OldTopicRow, found[0], partitions)
+        return OffsetFetchResponse(throttle_time_ms=0, topics=topics, error_code=found[0].error, groups=[])
+    groups = (
+        GroupRow(
+            group_id=group.group_id,
+            topics=_topic_rows(call, TopicRow, group, partitions),
+            error_code=group.error,
+        )
+        for group in found
+    )
+    return gather(
+        call,
+        groups,
+        lambda group_rows: OffsetFetchResponse(throttle_time_ms=0, topics=[], groups=group_rows),
+        lambda group_row: 1 + len(group_row.topics),
+    )
+
+
+def _topic_rows(call: Call, kind: Any, group: Found, partitions: Iterator[Any]) -> list[Any]:
+    return [
+        kind(**_topic_name(call, topic), partitions=list(islice(partitions, len(topic.partitions))))
+        for topic in group.topics
     ]
-    return OffsetFetchResponse(throttle_time_ms=0, topics=[], groups=groups)
 
 
 def _all_of(call: Call, found: Positions) -> Sequence[Wanted]:

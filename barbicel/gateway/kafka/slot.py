@@ -10,13 +10,15 @@ __all__ = ["Slot"]
 class Slot:
     """`head` stands in front of the answer, `size` is the request's."""
 
-    __slots__ = ("answer", "api", "call", "head", "is_done", "size")
+    __slots__ = ("answer", "api", "call", "head", "is_alone", "is_done", "size")
 
     def __init__(self, api: Api, call: Call, head: bytes, size: int) -> None:
         self.api = api
         self.call = call
         self.head = head
         self.size = size
+        # While this is under way, nothing after it is served.
+        self.is_alone = api.is_alone
         self.is_done = False
         self.answer: Pieces = ()
 

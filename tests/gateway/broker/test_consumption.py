@@ -227,6 +227,45 @@ def test_a_deletion_that_fails_is_an_outcome_and_can_be_repeated(bench: Bench) -
     assert bench.delete("g") == {("t", 0): None}
 
 
+def test_others_commit_while_a_group_of_many_positions_is_deleted(bench: Bench) -> None:
+    many = [at("t", number, 1) for number in range(3 * DELETED_IN_A_TURN)]
+    bench.commit("g", *many)
+    deleting = bench.offsets.delete("g")
+    bench.turns.wait(bench.offsets.commit("other", [at("t", 0, 7)]))
+    assert not deleting.called
+    assert bench.turns.wait(deleting) == {position.place: None for position in many}
+    assert bench.offsets.groups() == ["other"]
+
+
+def test_what_is_asked_of_a_group_that_is_being_deleted_is_done_after_it(bench: Bench) -> None:
+    many = [at("t", number, 1) for number in range(2 * DELETED_IN_A_TURN)]
+    bench.commit("g", *many)
+    deleting = bench.offsets.delete("g")
+    first = bench.offsets.commit("g", [at("t", 0, 7), many[-1]])
+    found = bench.offsets.fetch("g", None)
+    again, last = bench.offsets.delete("g"), bench.offsets.commit("g", [at("t", 3, 9)])
+    assert len(bench.turns.wait(deleting)) == len(many)
+    assert bench.turns.wait(first) == {("t", 0): None, many[-1].place: None}
+    assert bench.turns.wait(found) == {
+        ("t", 0): Committed(7, -1, None),
+        many[-1].place: Committed(1, -1, None),
+    }
+    assert len(bench.turns.wait(again)) == 2
+    bench.turns.wait(last)
+    assert bench.fetch("g") == {("t", 3): Committed(9, -1, None)}
+
+
+def test_a_topic_that_goes_meanwhile_does_not_spoil_a_groups_deletion(bench: Bench) -> None:
+    many = [at("t", number, 1) for number in range(3 * DELETED_IN_A_TURN)]
+    bench.commit("g", *many)
+    deleting = bench.offsets.delete("g")
+    thread = threading.Thread(target=bench.offsets.topic_deleted, args=("t",))
+    thread.start()
+    assert set(bench.turns.wait(deleting).values()) == {None}
+    thread.join()
+    assert bench.offsets.groups() == []
+
+
 def test_a_deleted_topic_takes_the_commits_with_it_that_are_on_their_way(bench: Bench) -> None:
     bench.commit("g", at("t", 0, 1), at("kept", 0, 1))
     with bench.one_turn():

@@ -70,6 +70,47 @@ def test_requests_before_a_bad_one_are_answered(gateway: Gateway, caplog: pytest
     assert "a request of -1 bytes" in only(closing_reasons(caplog))
 
 
+@pytest.mark.parametrize("acks", [0, 1, -1])
+def test_who_asks_behind_what_it_has_produced_finds_it(gateway: Gateway, acks: int) -> None:
+    gateway.create()
+    client = gateway.connect()
+    written = client.encoded(produce(batch(b"a"), acks=acks), 9)
+    if not acks:
+        client.forget_answer()
+    read = client.encoded(fetch(0, max_wait_ms=0), 12) + client.encoded(list_offsets(-1), 7)
+    client.connection.dataReceived(written + read)
+    if acks:
+        assert only(produced(client.answer())).error_code == 0
+    assert values_of(only(only(client.answer().responses).partitions)) == [b"a"]
+    assert only(only(client.answer().topics).partitions).offset == 1
+    assert not client.connection.is_within_a_frame
+    assert not client.is_paused
+
+
+def test_what_is_produced_is_not_kept_waiting_for_what_was_before(gateway: Gateway) -> None:
+    gateway.create()
+    client, other = gateway.connect(port=1), gateway.connect(port=2)
+    two = [client.encoded(produce(batch(value), acks=1), 9) for value in (b"a", b"b")]
+    client.connection.dataReceived(b"".join(two))
+    assert len(client.connection._slots) == 2
+    other.send(api_versions(), 0)
+    assert other.has_answer
+    assert [only(produced(client.answer())).base_offset for _ in two] == [0, 1]
+
+
+def test_what_waits_behind_a_produce_is_not_read_on_and_holds_its_bytes(gateway: Gateway) -> None:
+    gateway.create()
+    client = gateway.connect()
+    stream = client.encoded(produce(batch(b"a"), acks=1), 9) + client.encoded(metadata("t"), 9)
+    client.connection.dataReceived(stream)
+    assert client.is_paused
+    assert gateway.server._queued_bytes == len(stream)
+    client.answer()
+    assert only(client.answer().topics).error_code == 0
+    assert not client.is_paused
+    assert gateway.server._queued_bytes == 0
+
+
 # --- what cannot be answered ----------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@ and what no client can mean is not read at all."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 
 from barbicel.codecs.kafka import messages
 from barbicel.codecs.kafka.error_codes import ErrorCode
+from barbicel.gateway.kafka import api
 from barbicel.gateway.kafka.api import MAX_ROWS
+from tests.gateway.kafka.group_requests import join
 from tests.gateway.kafka.in_memory import Gateway
 from tests.gateway.kafka.requests import list_offsets, metadata, only
 
@@ -169,9 +172,58 @@ def test_too_many_rows_are_not_read(
 ) -> None:
     client = gateway.connect()
     client.send(request_of(["a"] * (MAX_ROWS + 1)), version)
-    assert client.is_closed
+    gateway.reactor.until(lambda: client.is_closed)
     assert "too many rows" in caplog.text
     assert "10.0.0.1:40000" in caplog.text
+
+
+def test_the_rows_are_not_read_in_the_reactors_thread(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def decode(*arguments: Any, **more: Any) -> Any:
+        threads.append(threading.current_thread())
+        return messages.decode_request(*arguments, **more)
+
+    monkeypatch.setattr(api, "decode_request", decode)
+    client = gateway.connect()
+    assert len(client.ask(describe_groups([f"name-{number:05}" for number in range(MANY)]), 5).groups) == MANY
+    assert len(client.ask(describe_groups(["a"]), 5).groups) == 1
+    long, short = threads
+    assert long is not threading.current_thread()
+    assert short is threading.current_thread()
+
+
+def test_nothing_overtakes_a_request_that_is_read_elsewhere(gateway: Gateway) -> None:
+    client = gateway.connect()
+    long = join("g", topics=("t" * 200,) * 200)
+    listing = messages.ListGroupsRequest(states_filter=[], types_filter=[])
+    client.connection.dataReceived(client.encoded(long, 4) + client.encoded(listing, 4))
+    assert client.answer().error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert only(client.answer().groups).group_id == "g"
+
+
+def test_who_goes_while_its_request_is_read_joins_nothing(gateway: Gateway) -> None:
+    client = gateway.connect()
+    client.send(join("g", topics=("t" * 200,) * 200), 3)
+    client.lose()
+    other = gateway.connect(port=2)
+    # Behind it in the same threads.
+    names = [f"name-{number:05}" for number in range(MANY)]
+    assert len(other.ask(describe_groups(["g", *names]), 5).groups) == MANY + 1
+    assert gateway.broker.coordinator.list_groups() == []
+
+
+def test_many_groups_are_listed_between_others(gateway: Gateway) -> None:
+    for number in range(MANY):
+        gateway.broker.offsets.remember(f"group-{number:05}", ("t", 0))
+    busy, other = gateway.connect(port=1), gateway.connect(port=2)
+    busy.send(messages.ListGroupsRequest(states_filter=[], types_filter=[]), 4)
+    assert not busy.has_answer
+    other.send(messages.ApiVersionsRequest(), 0)
+    assert other.has_answer
+    assert [row.group_id for row in busy.answer().groups] == [f"group-{n:05}" for n in range(MANY)]
 
 
 def test_as_many_partitions_as_a_group_may_have_are_committed_and_fetched(gateway: Gateway) -> None:

@@ -323,9 +323,9 @@ def test_a_message_that_no_password_and_no_token_is(
     client = gateway.connect()
     handshake(client)
     client.send(messages.SaslAuthenticateRequest(auth_bytes=b"n,,n=" + b"x" * (64 << 10)), 2)
+    gateway.reactor.until(lambda: "a message of 65541 bytes" in caplog.text)
     gateway.reactor.advance(DELAY_S)
     assert client.answer().error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert "a message of 65541 bytes" in caplog.text
 
 
 def test_whoever_does_not_read_why_it_is_refused_is_cut_off(gateway: Gateway) -> None:
