@@ -228,9 +228,12 @@ class FaultDisk(Gate):
         """How much of the growth by `wanted` bytes there is room for."""
         if self.capacity_bytes is None or wanted <= 0:
             return wanted
+        return max(0, min(wanted, self.capacity_bytes - self.used_bytes))
+
+    @property
+    def used_bytes(self) -> int:
         inodes = {inode for _, inode in self._tree.files()}
-        used = sum(len(inode.current) for inode in inodes)
-        return max(0, min(wanted, self.capacity_bytes - used))
+        return sum(len(inode.current) for inode in inodes)
 
     @contextmanager
     def appending(self, path: str, inode: Inode, position: int, data: bytes) -> Iterator[None]:

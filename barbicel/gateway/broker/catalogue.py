@@ -24,6 +24,7 @@ from barbicel.disk import Disk, Lock, read_file, remove_tree, replace_file
 from barbicel.errors import CorruptFile, DiskError
 from barbicel.gateway.broker.cluster import Cluster, RandomBytes, random_id
 from barbicel.gateway.broker.data_layout import TOPIC_FILE, DataLayout
+from barbicel.gateway.broker.spare import Spare
 from barbicel.gateway.broker.topic_errors import (
     CatalogueStopped,
     InvalidPartitions,
@@ -35,6 +36,7 @@ from barbicel.gateway.broker.topic_errors import (
 from barbicel.gateway.broker.topic_names import check_topic_name, collision_key
 from barbicel.gateway.broker.topic_settings import QUEUE, is_queue
 from barbicel.gateway.broker.topic_survey import Survey, survey_topics
+from barbicel.keratin.passing import is_full
 
 __all__ = ["MAX_PARTITIONS", "Catalogue", "Topic", "TopicState"]
 
@@ -53,6 +55,7 @@ class Catalogue(Closing):
         # Paths in the directory of topics that are none of ours.
         self.strays: tuple[str, ...] = ()
         self._disk = disk
+        self._spare = Spare(disk, layout.spare)
         self._lock = lock
         self._clock = clock
         self._random = random
@@ -83,6 +86,7 @@ class Catalogue(Closing):
             disk.make_directory(layout.topics)
             catalogue = cls(disk, layout, lock, cluster, clock, random)
             catalogue._take(survey_topics(disk, layout))
+            catalogue._spare.keep()
         except BaseException:
             lock.release()
             raise
@@ -164,7 +168,7 @@ class Catalogue(Closing):
         """On return the topic is gone, durably. Its files wait for `remove_deleted`."""
         with self._mutex:
             topic = replace(self._live(name), state=TopicState.DELETED)
-            self._write(topic)
+            self._rewrite(topic)
             self._deleted[topic.id] = topic
             self._hide(topic)
             return topic
@@ -184,7 +188,10 @@ class Catalogue(Closing):
     def add_partitions(self, name: str, total: int) -> Topic:
         """On return the topic has `total` partitions, durably."""
         with self._mutex:
-            return self._replace(replace(self.check_partitions(name, total), partitions=total))
+            topic = replace(self.check_partitions(name, total), partitions=total)
+            self._write(topic)
+            self._show(topic)
+            return topic
 
     def change_settings(self, name: str, settings: Mapping[str, str]) -> Topic:
         """On return the topic has these settings and no others, durably. They were checked before."""
@@ -195,7 +202,10 @@ class Catalogue(Closing):
                     f"{QUEUE} is decided when a topic is created, for {name!r} it stays"
                     f" {str(is_queue(topic.settings)).lower()}"
                 )
-            return self._replace(replace(topic, settings=dict(settings)))
+            changed = replace(topic, settings=dict(settings))
+            self._rewrite(changed)
+            self._show(changed)
+            return changed
 
     def remove_deleted(self, topic: Topic) -> None:
         """Remove the files of a deleted topic; nobody may have them open. May be called again after a crash.
@@ -209,6 +219,7 @@ class Catalogue(Closing):
         remove_tree(self._disk, directory)
         with self._mutex:
             self._deleted.pop(topic.id, None)
+            self._spare.keep()
 
     def _empty(self, directory: str) -> None:
         """Remove everything but the topic's file, durably. Links are removed, not followed."""
@@ -241,11 +252,6 @@ class Catalogue(Closing):
                 hint="see the log for the first error, then restart",
             )
 
-    def _replace(self, topic: Topic) -> Topic:
-        self._write(topic)
-        self._show(topic)
-        return topic
-
     def _show(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
@@ -272,6 +278,21 @@ class Catalogue(Closing):
         except DiskError:
             self._stopped = self._may_have_happened(path, data)
             raise
+
+    def _rewrite(self, topic: Topic) -> None:
+        """The same for a topic that has its file, on a full disk too: deleting one, or keeping less of it, is
+        what makes room."""
+        try:
+            self._write(topic)
+        except DiskError as error:
+            if self._stopped or not is_full(error):
+                raise
+            path, data = self.layout.topic_file(topic), encode_topic(topic)
+            try:
+                self._spare.replace(path, data)
+            except DiskError:
+                self._stopped = self._may_have_happened(path, data)
+                raise error from None
 
     def _may_have_happened(self, path: str, data: bytes) -> bool:
         try:

@@ -49,6 +49,10 @@ class DataLayout:
     def new_topic_file(self) -> str:
         return f"{self.temporaries}/topic.json.new"
 
+    @property
+    def spare(self) -> str:
+        return f"{self.temporaries}/spare"
+
     def directory(self, topic: Topic) -> str:
         return f"{self.topics}/{topic_directory(topic)}"
 

@@ -261,7 +261,10 @@ class Topics:
             held = self._held.pop(name, None)
             if held is not None:
                 self._descriptors.remove_partitions(len(held.partitions))
-                self._close(held.partitions, keep_producers=False)
+                try:
+                    self._close(held.partitions, keep_producers=False)
+                except BarbicelError as error:  # a full disk; its files go all the same
+                    _log.warning("a log of the deleted topic %s was not closed in order: %s", name, error)
             self._forget_consumption(name)
             return deleted
 

@@ -15,6 +15,7 @@ from barbicel.disk import RealDisk
 from barbicel.errors import DiskError, LogLocked
 from barbicel.gateway.broker.catalogue import MAX_PARTITIONS, Catalogue
 from barbicel.gateway.broker.cluster import PRODUCER_ID_BLOCK, random_id
+from barbicel.gateway.broker.spare import SPARE_BYTES
 from barbicel.gateway.broker.topic_errors import (
     CatalogueStopped,
     InvalidPartitions,
@@ -338,3 +339,55 @@ def test_ten_thousand_topics(disk: FaultDisk, catalogue: Catalogue) -> None:
     after = reopened(disk, catalogue)
     assert len(after) == 10_000
     assert after.by_name("topic-9999") is not None
+
+
+# A full disk
+
+
+def fill(disk: FaultDisk) -> None:
+    disk.capacity_bytes = disk.used_bytes
+
+
+def test_a_full_disk_takes_settings_and_deletions_one_after_the_other(
+    disk: FaultDisk, catalogue: Catalogue
+) -> None:
+    for name in ("a", "b", "c"):
+        catalogue.create(name, 1, {})
+    fill(disk)
+    for age in ("1", "22", "333"):
+        catalogue.change_settings("a", {"retention.ms": age})
+    for name in ("b", "c"):
+        catalogue.delete(name)
+    after = reopened(disk, catalogue)
+    assert [(topic.name, topic.settings) for topic in after] == [("a", {"retention.ms": "333"})]
+    assert {topic.name for topic in after.deleted} == {"b", "c"}
+
+
+def test_a_full_disk_without_a_spare_block_refuses_and_goes_on(disk: FaultDisk, catalogue: Catalogue) -> None:
+    catalogue.create("a", 1, {})
+    disk.unlink(catalogue.layout.spare)
+    fill(disk)
+    with pytest.raises(DiskError) as refused:
+        catalogue.delete("a")
+    assert refused.value.errno == errno.ENOSPC
+    assert catalogue.by_name("a") is not None
+    assert catalogue.is_running
+    disk.capacity_bytes = None
+    catalogue.remove_deleted(catalogue.delete("a"))
+    assert disk.size(catalogue.layout.spare) == SPARE_BYTES
+
+
+@pytest.mark.parametrize("left", [0, 100])
+def test_what_is_left_of_a_spare_block_is_made_whole(
+    disk: FaultDisk, catalogue: Catalogue, left: int
+) -> None:
+    file = disk.open(catalogue.layout.spare, "write")
+    file.truncate(left)
+    file.close()
+    assert disk.size(reopened(disk, catalogue).layout.spare) == SPARE_BYTES
+
+
+def test_a_full_disk_is_opened_without_a_spare_block(disk: FaultDisk, catalogue: Catalogue) -> None:
+    disk.unlink(catalogue.layout.spare)
+    fill(disk)
+    assert disk.size(reopened(disk, catalogue).layout.spare) is None

@@ -205,7 +205,7 @@ def test_a_change_that_fails_before_it_counts_leaves_all_as_it_was(
     disk: FaultDisk, catalogue: Catalogue
 ) -> None:
     topic = catalogue.create("a", 1, {})
-    disk.fail("write", errno.ENOSPC, path_contains="topic.json.new", partial=7)
+    disk.fail("write", errno.EIO, path_contains="topic.json.new", partial=7)
     with pytest.raises(DiskError):
         catalogue.delete("a")
     assert list(catalogue) == [topic]

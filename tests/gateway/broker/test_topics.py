@@ -196,12 +196,31 @@ def test_a_topic_that_could_not_be_deleted_works_on() -> None:
         topic = gateway.create()
         client = gateway.connect()
         client.ask(produce(batch(b"a")), 9)
-        disk.fail("write", errno.ENOSPC, path_contains="topic")
+        disk.fail("write", errno.EIO, path_contains="topic")
         with pytest.raises(DiskError):
             gateway.reactor.result(gateway.broker.topics.delete("t"))
         assert gateway.broker.topics.by_name("t") is topic
         assert only(produced(client.ask(produce(batch(b"b")), 9))).base_offset == 1
         assert topic.partitions[0].is_in_tail(1)
+
+
+def test_topics_are_deleted_on_a_disk_without_a_byte_to_spare() -> None:
+    disk = FaultDisk()
+    with in_memory_gateway("/data", disk) as gateway:
+        for name in ("a", "b", "c"):
+            gateway.create(name)
+            gateway.connect().ask(produce(batch(b"x" * 1000), topic=name), 9)
+        disk.capacity_bytes = disk.used_bytes
+        with pytest.raises(DiskError):
+            gateway.create("d")
+        # All are asked for before the files of the first are gone.
+        for deletion in [gateway.broker.topics.delete(name) for name in ("a", "b")]:
+            gateway.reactor.result(deletion)
+        assert [topic.name for topic in gateway.broker.topics] == ["c"]
+        gateway.reactor.until(lambda: not gateway.broker.topics.catalogue.deleted)
+        disk.capacity_bytes = None
+    with in_memory_gateway("/data", disk) as gateway:
+        assert [topic.name for topic in gateway.broker.topics] == ["c"]
 
 
 def test_topics_are_there_after_a_restart(tmp_path: Path) -> None:
