@@ -31,7 +31,7 @@ LONG_MAX = (1 << 63) - 1
 
 # Python's int() also takes underscores, and digits of other scripts.
 _WHOLE = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
-_FRACTION = re.compile(r"[0-9]{1,20}(\.[0-9]{0,20})?", re.ASCII)
+_FRACTION = re.compile(r"[0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20}", re.ASCII)
 _SWITCH = {"true": True, "false": False}
 
 
@@ -76,10 +76,11 @@ class Rule(ABC):
 
 @dataclass(frozen=True)
 class Whole(Rule):
-    """A whole number; INT unless the highest needs a LONG."""
+    """A whole number; INT unless the highest needs a LONG. `without` is between them, and not allowed."""
 
     lowest: int
     highest: int = INT_MAX
+    without: int | None = None
 
     @property
     def type(self) -> ValueType:
@@ -89,7 +90,8 @@ class Whole(Rule):
     def allowed(self) -> str:
         if self.highest == LONG_MAX:
             return f"a whole number from {self.lowest}"
-        return f"a whole number from {self.lowest} to {self.highest}"
+        but = "" if self.without is None else f", but not {self.without}"
+        return f"a whole number from {self.lowest} to {self.highest}{but}"
 
     def parse(self, text: str) -> int:
         if not _WHOLE.fullmatch(text.strip()):
@@ -98,6 +100,8 @@ class Whole(Rule):
 
     def check(self, value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not self.lowest <= value <= self.highest:
+            raise self.refuse()
+        if value == self.without:
             raise self.refuse()
         return value
 

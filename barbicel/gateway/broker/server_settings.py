@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from barbicel.config import SETTINGS, Config
 from barbicel.config.setting import Setting
 from barbicel.config.values import ValueType
-from barbicel.gateway.broker.topic_settings import TOPIC_SETTINGS, Described, Source, Synonym
+from barbicel.gateway.broker.topic_settings import NO_NAME, TOPIC_SETTINGS, Described, Source, Synonym
 
 __all__ = ["describe_server"]
 
@@ -49,7 +49,7 @@ def _described(setting: Setting, config: Config) -> Described:
 def _topic_defaults() -> Iterator[Described]:
     """What topics follow and what cannot be set here: its value is the default."""
     for row in TOPIC_SETTINGS.values():
-        if row.broker_name not in SETTINGS:
+        if row.broker_name != NO_NAME and row.broker_name not in SETTINGS:
             yield _constant(row.broker_name, row.rule.type, row.default, row.doc, Source.DEFAULT)
 
 

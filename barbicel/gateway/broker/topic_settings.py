@@ -20,6 +20,7 @@ from barbicel.config.values import LONG_MAX, Choice, Fraction, Names, Rule, Swit
 from barbicel.gateway.broker.topic_errors import InvalidAlteration, InvalidSetting
 
 __all__ = [
+    "NO_NAME",
     "QUEUE",
     "TOPIC_SETTINGS",
     "Change",
@@ -37,10 +38,12 @@ __all__ = [
 ]
 
 QUEUE = "kestrel.queue"
+NO_NAME = ""
 
 
 class TopicSetting(NamedTuple):
-    """One row. `broker_name` is the server's setting of the same meaning, in Kafka at least."""
+    """One row. `broker_name` is the server's setting of the same meaning, in Kafka at least; NO_NAME if there
+    is none, or none that has a value."""
 
     name: str
     broker_name: str
@@ -98,7 +101,9 @@ _ROWS = (
         "The codec that batches are stored with: those of another one are compressed anew. 'producer' leaves"
         " them as they are.",
     ),
-    TopicSetting("compression.gzip.level", "compression.gzip.level", Whole(-1, 9), "-1", _ONE_LEVEL),
+    TopicSetting(
+        "compression.gzip.level", "compression.gzip.level", Whole(-1, 9, without=0), "-1", _ONE_LEVEL
+    ),
     TopicSetting("compression.lz4.level", "compression.lz4.level", Whole(1, 17), "9", _ONE_LEVEL),
     TopicSetting("compression.zstd.level", "compression.zstd.level", Whole(-131072, 22), "3", _ONE_LEVEL),
     TopicSetting("min.insync.replicas", "min.insync.replicas", Whole(1), "1", _ONE_COPY),
@@ -108,10 +113,10 @@ _ROWS = (
     TopicSetting(
         "flush.messages", "log.flush.interval.messages", Whole(1, LONG_MAX), str(LONG_MAX), _SERVER_SYNCS
     ),
-    TopicSetting("flush.ms", "log.flush.interval.ms", Whole(0, LONG_MAX), str(LONG_MAX), _SERVER_SYNCS),
+    TopicSetting("flush.ms", NO_NAME, Whole(0, LONG_MAX), str(LONG_MAX), _SERVER_SYNCS),
     TopicSetting("index.interval.bytes", "log.index.interval.bytes", Whole(0), "4096", _OWN_INDEX),
     TopicSetting("segment.index.bytes", "log.index.size.max.bytes", Whole(4), "10485760", _OWN_INDEX),
-    TopicSetting("segment.jitter.ms", "log.roll.jitter.ms", Whole(0, LONG_MAX), "0", _AT_ONCE),
+    TopicSetting("segment.jitter.ms", NO_NAME, Whole(0, LONG_MAX), "0", _AT_ONCE),
     TopicSetting("preallocate", "log.preallocate", Switch(), "false", _AT_ONCE),
     TopicSetting(
         "file.delete.delay.ms", "log.segment.delete.delay.ms", Whole(0, LONG_MAX), "60000", _AT_ONCE
@@ -140,17 +145,17 @@ _ROWS = (
     TopicSetting(
         "min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio", Fraction(), "0.5", _NO_COMPACTION
     ),
-    TopicSetting("remote.storage.enable", "remote.storage.enable", Switch(), "false", _TIERED),
+    TopicSetting("remote.storage.enable", NO_NAME, Switch(), "false", _TIERED),
     TopicSetting(
         "remote.log.copy.disable",
-        "remote.log.copy.disable",
+        NO_NAME,
         Switch(),
         "false",
         "No more segments go to the object store; those that are there stay, and can be read.",
     ),
     TopicSetting(
         "remote.log.delete.on.disable",
-        "remote.log.delete.on.disable",
+        NO_NAME,
         Switch(),
         "false",
         "No effect: what is in the object store stays until its retention ends, or its topic is deleted.",
@@ -159,7 +164,7 @@ _ROWS = (
     _served("local.retention.bytes", "log.local.retention.bytes"),
     TopicSetting(
         QUEUE,
-        QUEUE,
+        NO_NAME,
         Switch(),
         "false",
         "The topic is a Kestrel queue: it has one partition, and a segment is deleted as soon as all that"
@@ -322,7 +327,8 @@ class Synonym(NamedTuple):
 
 
 class Described(NamedTuple):
-    """A setting with its value; `synonyms` are all that speak for it, the one that holds first."""
+    """A setting with its value; `synonyms` are all that have a name and speak for it, the one that holds
+    first."""
 
     name: str
     value: str
@@ -342,7 +348,8 @@ def describe_settings(settings: Mapping[str, str], config: Config) -> list[Descr
 
 def _described(setting: TopicSetting, synonyms: tuple[Synonym, ...]) -> Described:
     first = synonyms[0]
-    return Described(setting.name, first.value, first.source, setting.rule.type, setting.doc, synonyms)
+    named = tuple(synonym for synonym in synonyms if synonym.name != NO_NAME)
+    return Described(setting.name, first.value, first.source, setting.rule.type, setting.doc, named)
 
 
 def _synonyms(setting: TopicSetting, settings: Mapping[str, str], config: Config) -> Iterator[Synonym]:

@@ -39,7 +39,7 @@ def configs_described() -> Steps:
             ("unknown kind", 77, "x", None),
         ):
             yield Ask(f"{label}, version {version}", _describe(kind, name, keys), version)
-            if label == "some":
+            if label in ("some", "all"):
                 yield Ask(
                     f"{label} with synonyms, version {version}",
                     _describe(kind, name, keys, synonyms=True),
@@ -134,6 +134,35 @@ def configs_altered_by_steps() -> Steps:
     yield Ask("a topic twice", both, 1)
 
 
+# Around the bounds, and in other spellings.
+VALUES: Sequence[tuple[str, str]] = (
+    *(("retention.ms", text) for text in ("-1", "-2", "10 ", "+5", "1e3", "0x10", "")),
+    *(("segment.bytes", text) for text in ("1048575", "1048576")),
+    *(("segment.ms", text) for text in ("0", "1")),
+    *(("max.message.bytes", text) for text in ("-1", "0", "2147483647", "2147483648")),
+    *(("message.timestamp.type", text) for text in ("logappendtime", "LogAppendTime")),
+    *(("message.timestamp.before.max.ms", text) for text in ("-1", "0")),
+    *(("compression.type", text) for text in ("GZIP", "brotli", "uncompressed")),
+    *(("compression.gzip.level", text) for text in ("-2", "-1", "0", "1", "9", "10")),
+    *(("compression.lz4.level", text) for text in ("0", "1", "17", "18")),
+    *(("compression.zstd.level", text) for text in ("22", "23")),
+    *(("min.insync.replicas", text) for text in ("0", "1")),
+    *(("min.cleanable.dirty.ratio", text) for text in (".5", "1", "1.1")),
+    *(("preallocate", text) for text in ("TRUE", "yes")),
+    *(("cleanup.policy", text) for text in (" delete", "Delete")),
+    *(("index.interval.bytes", text) for text in ("-1", "0")),
+    *(("flush.messages", text) for text in ("0", "1")),
+)
+
+
+def configs_with_every_value() -> Steps:
+    yield from new_topic("valued")
+    for name, text in VALUES:
+        yield Ask(f"{name}={text!r}", _step(TOPIC, "valued", [(name, text, SET)]), 1)
+    yield Ask("afterwards", _describe(TOPIC, "valued", None, synonyms=True), 4)
+    yield Ask("no cleanup policy", _step(TOPIC, "valued", [("cleanup.policy", "", SET)]), 1)
+
+
 def _step(kind: int, name: str, steps: Sequence[tuple[str, str | None, int]]) -> Message:
     row = IncrementalAlterConfigsRequest.AlterConfigsResource
     configs = [
@@ -144,4 +173,6 @@ def _step(kind: int, name: str, steps: Sequence[tuple[str, str | None, int]]) ->
     return IncrementalAlterConfigsRequest(resources=[changed], validate_only=False)
 
 
-CONVERSATIONS = conversations_of(configs_described, configs_altered, configs_altered_by_steps)
+CONVERSATIONS = conversations_of(
+    configs_described, configs_altered, configs_altered_by_steps, configs_with_every_value
+)

@@ -27,6 +27,7 @@ def fetch_in_every_version() -> Steps:
         unknown = UUID(int=77) if version >= BY_ID_SINCE else "fetch-none"
         yield Ask(f"unknown topic, version {version}", fetch(unknown, {0: 0}), version)
         yield Ask(f"read committed, version {version}", fetch(by, {0: 0}, isolation_level=1), version)
+    yield Ask("isolation level 9", fetch("fetch", {0: 0}, isolation_level=9), 12)
 
 
 def fetch_within_limits() -> Steps:

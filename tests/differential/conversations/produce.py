@@ -10,8 +10,8 @@ from barbicel.codecs.kafka.messages import ApiVersionsRequest, ProduceRequest
 from barbicel.codecs.kafka.new_batch import ControlType, NewRecord, build_batch, build_control_batch
 from barbicel.codecs.kafka.record_batch import TimestampType
 from tests.codecs.kafka.golden_batches import batch_of, with_crc
-from tests.differential.asking import batch, fetch, new_topic, produce, versions
-from tests.differential.script import Ask, Await, Send, Steps, conversations_of
+from tests.differential.asking import TIME_MS, batch, fetch, list_offsets, new_topic, produce, versions
+from tests.differential.script import Ask, Send, Steps, conversations_of
 
 __all__ = ["CONVERSATIONS"]
 
@@ -52,22 +52,14 @@ def produce_without_an_answer() -> Steps:
     yield from new_topic("produce-acks-0")
     for version in range(FIRST_SERVED, BY_ID_SINCE):
         yield Send(f"version {version}", produce("produce-acks-0", batch(), acks=0), version)
-        yield from _stored(version)
+        # It is there for whoever asks on the same connection.
+        yield Ask(f"the next answer, version {version}", fetch("produce-acks-0", {0: 0}), 12)
     bad = bytearray(batch())
     bad[-1] ^= 1
     yield Send("bad", produce("produce-acks-0", bytes(bad), acks=0), 9)
     yield Ask("after a bad one", fetch("produce-acks-0", {0: 0}), 12)
     yield Send("unknown topic", produce("produce-acks-0-none", batch(), acks=0), 9)
     yield Ask("after an unknown topic", fetch("produce-acks-0", {0: 0}), 12)
-
-
-def _stored(version: int) -> Steps:
-    """A server may be asked before it has stored what it need not answer."""
-    count = version - FIRST_SERVED + 1
-    yield Await(
-        Ask(f"the next answer, version {version}", fetch("produce-acks-0", {0: 0}), 12),
-        lambda answer: answer.responses[0].partitions[0].high_watermark >= count,
-    )
 
 
 def produce_with_strange_acks() -> Steps:
@@ -143,6 +135,17 @@ def produce_compressed() -> Steps:
     yield Ask("everything", fetch("produce-codecs", {0: 0}), 12)
 
 
+def produce_to_be_compressed() -> Steps:
+    """The bytes are each codec's own; what stands in front of them must not be."""
+    for name in ("gzip", "snappy", "lz4", "zstd", "uncompressed", "producer"):
+        topic = f"compressed-{name}"
+        yield from new_topic(topic, compression_type=name)
+        for codec in Codec:
+            yield Ask(f"{codec.name} for {name}", produce(topic, batch(3, codec=codec)), 9)
+        yield Ask(f"{name}: by time", list_offsets(topic, TIME_MS + 10), 7)
+        yield Ask(f"{name}: headers", fetch(topic, {0: 0}), 12)
+
+
 def produce_at_strange_times() -> Steps:
     now_ms = int(time.time() * 1000)
     for label, timestamp_ms in (
@@ -191,6 +194,7 @@ CONVERSATIONS = conversations_of(
     produce_garbage,
     produce_null,
     produce_compressed,
+    produce_to_be_compressed,
     produce_at_strange_times,
     produce_too_much,
     produce_within_a_transaction,

@@ -181,7 +181,10 @@ def records_deleted() -> Steps:
     yield Ask("the start", list_offsets("trimmed", -2), 7)
     for offset in (0, 1, 2, 3):
         yield Ask(f"fetched from {offset}", fetch("trimmed", {0: offset}), 12)
+    yield Ask("the highest time before it goes", list_offsets("trimmed", -3), 7)
     yield Ask("all", _trim("trimmed", {0: -1, 1: -1}), 2)
+    yield Ask("the highest time after all", list_offsets("trimmed", -3), 7)
+    yield Ask("any time after all", list_offsets("trimmed", 0), 7)
     yield Ask("the start after all", list_offsets("trimmed", -2, -2), 7)
 
 

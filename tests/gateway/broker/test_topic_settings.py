@@ -6,6 +6,7 @@ import pytest
 
 from barbicel.config import SETTINGS, Config, load_config
 from barbicel.config.values import LONG_MAX, ValueType
+from barbicel.gateway.broker.server_settings import describe_server
 from barbicel.gateway.broker.topic_errors import InvalidAlteration, InvalidSetting
 from barbicel.gateway.broker.topic_settings import (
     TOPIC_SETTINGS,
@@ -68,7 +69,7 @@ BAD = {
     "message.timestamp.after.max.ms": str(LONG_MAX + 1),
     "cleanup.policy": "compact",
     "compression.type": "brotli",
-    "compression.gzip.level": "10",
+    "compression.gzip.level": "0",
     "compression.lz4.level": "0",
     "compression.zstd.level": "23",
     "min.insync.replicas": "0",
@@ -236,6 +237,21 @@ def test_a_default_is_described_by_the_servers_name() -> None:
     one = described("retention.ms", {}, Config())
     assert (one.value, one.source, one.type) == ("604800000", Source.DEFAULT, ValueType.LONG)
     assert one.synonyms == (Synonym("log.retention.ms", "604800000", Source.DEFAULT),)
+
+
+@pytest.mark.parametrize("name", ["remote.storage.enable", "flush.ms", "segment.jitter.ms", "kestrel.queue"])
+def test_a_default_without_a_setting_of_the_server_has_no_synonym(name: str) -> None:
+    assert (described(name, {}, Config()).source, described(name, {}, Config()).synonyms) == (
+        Source.DEFAULT,
+        (),
+    )
+    own = described(name, {name: GOOD[name]}, Config())
+    assert own.synonyms == (Synonym(name, GOOD[name], Source.TOPIC),)
+    assert all(one.name for one in describe_server(Config(), "/data"))
+
+
+def test_a_fraction_may_begin_with_its_point() -> None:
+    assert check_settings({"min.cleanable.dirty.ratio": ".5"}) == {"min.cleanable.dirty.ratio": "0.5"}
 
 
 def test_every_source_of_a_value_is_described_the_one_that_holds_first() -> None:
