@@ -15,7 +15,7 @@ What a failure does is in appendable.py.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 
@@ -131,8 +131,11 @@ class Log(AppendableLog, Closing):
             return False
         return True
 
-    def retain(self, rules: RetentionRules) -> int:
-        """Drop the segments that the rules no longer keep; returns the new start of the log."""
+    def retain(self, rules: RetentionRules, before_drop: Callable[[int], None] | None = None) -> int:
+        """Drop the segments that the rules no longer keep; returns the new start of the log.
+
+        `before_drop` is called with that start before anything goes; if it raises, all of it stays.
+        """
         with self._mutex:
             count = 0
             if rules.max_age_ms is not None:
@@ -146,6 +149,8 @@ class Log(AppendableLog, Closing):
             if not count:
                 return view.start_offset
             start = max(view.start_offset, view.segments[count - 1].end_offset)
+            if before_drop is not None:
+                before_drop(start)
             dropped = self._trim(start, count)
         self._unlink(dropped)
         return start

@@ -31,7 +31,7 @@ from barbicel.gateway.broker.topics import Topics
 from barbicel.gateway.broker.worker import Worker
 from barbicel.gateway.descriptors import Descriptors
 from barbicel.gateway.twisted_types import Reactor, Timer
-from barbicel.keratin import Ack, Log, WriterSettings
+from barbicel.keratin import Ack, WriterSettings
 from barbicel.keratin.retention import RetentionRules
 from barbicel.stroma import StoreSettings
 
@@ -263,10 +263,9 @@ class Broker:
         One thread does it for all partitions: consumers who read old data need the others. Those with a tier
         are left to that.
         """
-        logs = [
+        due = [
             (
-                f"{topic.name}-{partition.number}",
-                partition.log,
+                partition,
                 RetentionRules(topic.values.retention_bytes, topic.values.retention_ms),
             )
             for topic in self.topics
@@ -274,7 +273,7 @@ class Broker:
             if partition.is_writable and partition.stored.tiered is None
         ]
         # Or one error would be the end of it.
-        return self.read_cold(partial(_retain_all, logs)).addErrback(
+        return self.read_cold(partial(_retain_all, due)).addErrback(
             lambda failure: _log.error("retention failed", exc_info=failure.value)
         )
 
@@ -296,11 +295,12 @@ class _Appends(Appender):
     __call__ = Appender.append
 
 
-def _retain_all(logs: Sequence[tuple[str, Log, RetentionRules]]) -> None:
-    for name, log, rules in logs:
+def _retain_all(due: Sequence[tuple[Partition, RetentionRules]]) -> None:
+    for partition, rules in due:
+        name, log = f"{partition.topic.name}-{partition.number}", partition.log
         start, size = log.start_offset, log.size_bytes
         # A full disk may have no room for the roll, and some for what is dropped after it.
-        for step in (log.roll_if_due, partial(log.retain, rules)):
+        for step in (log.roll_if_due, partial(log.retain, rules, partition.keep_producers_until)):
             try:
                 step()
             except LogClosed:

@@ -35,6 +35,7 @@ from barbicel.errors import (
     BarbicelError,
     CorruptLog,
     CorruptObject,
+    DiskError,
     EarlierAppendFailed,
     LogClosed,
     RecordTooLarge,
@@ -48,7 +49,7 @@ from barbicel.gateway.broker.tail import Tail, TailBudget
 from barbicel.gateway.broker.topic_settings import TopicValues
 from barbicel.gateway.log_pace import LogPace
 from barbicel.keratin import Appended, Log, NewRecord
-from barbicel.keratin.passing import is_passing
+from barbicel.keratin.passing import is_full, is_passing
 
 __all__ = ["LEADER_EPOCH", "Appends", "DamageFound", "Partition", "Produced", "Waiter"]
 
@@ -124,6 +125,7 @@ class Partition:
         self.log = log
         # The log, and what is in an object store.
         self.stored = Stored(log, tiered)
+        self.stored.before_drop = self.keep_producers_until
         self.producers = producers
         self.producer_file = producer_file
         self.values = values
@@ -354,11 +356,22 @@ class Partition:
             self.producer_file.write(snapshot)
 
     def keep_producers_until(self, offset: int) -> None:
-        """In any thread, before the log drops what lies below: a restart cannot learn it from there then."""
+        """In any thread, before the log drops what lies below: a restart cannot learn it from there then.
+
+        A full disk has no room for that, and deleting is what makes some. Then nothing is remembered: with an
+        old snapshot a restart would take a producer's next batch for one that comes too early.
+        """
+        if self.producer_file.reaches(offset):
+            return
         snapshot = self.producers.snapshot()
         if snapshot.end_offset < offset:
             raise BarbicelError(f"the producers up to offset {offset} are not known yet")
-        self.keep_producers(snapshot)
+        try:
+            self.keep_producers(snapshot)
+        except DiskError as error:
+            if not is_full(error):
+                raise
+            self.producer_file.remove()
 
     def report_damage(self, error: BarbicelError) -> None:
         """Log it, if it is damage and was not logged before: consumers ask again and again."""

@@ -39,6 +39,18 @@ class ProducerFile:
                 replace_file(self._disk, self._temporary, self.path, [encode_producers(snapshot)])
                 self._written_end_offset = snapshot.end_offset
 
+    def reaches(self, offset: int) -> bool:
+        """Whether a restart needs nothing that the log has below the offset."""
+        return self._written_end_offset >= offset
+
+    def remove(self) -> None:
+        """On return there is none, also after a power cut. Any thread."""
+        with self._writing:
+            if self._disk.exists(self.path):
+                self._disk.unlink(self.path)
+                self._disk.sync_directory(parent(self.path))
+            self._written_end_offset = -1
+
     def restore(self, log: Log, clock: Callable[[], int]) -> ProducerStates:
         """What was known when the log ended where it ends now.
 
@@ -51,6 +63,8 @@ class ProducerFile:
         else:
             states = ProducerStates.restored(snapshot, log_start=log.start_offset, log_end=log.end_offset)
         is_unusable = snapshot is not None and snapshot.end_offset > log.end_offset
+        if snapshot is not None and not is_unusable:
+            self._written_end_offset = snapshot.end_offset
         learned_bytes = self._learn(log, states, clock)
         if not log.is_writable:
             return states

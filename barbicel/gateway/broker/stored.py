@@ -5,7 +5,7 @@ Everything here waits, for the disk or for the network, and may be called from a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Protocol
 
@@ -45,6 +45,8 @@ class Stored:
     def __init__(self, log: Log, tiered: Remote | None) -> None:
         self.log = log
         self.tiered = tiered
+        # Called before what lies below an offset leaves the disk; if it raises, all of it stays.
+        self.before_drop: Callable[[int], None] = lambda offset: None
 
     @property
     def start_offset(self) -> int:
@@ -140,5 +142,6 @@ class Stored:
         if self.tiered is not None:
             self.tiered.drop_before(offset)
         if offset > self.log.start_offset:
+            self.before_drop(offset)
             self.log.truncate_before(offset)
         return self.start_offset
