@@ -51,6 +51,9 @@ TOPIC_ID_SINCE = 13
 REPLICA_STATE_SINCE = 15
 LEADER_ENDPOINTS_SINCE = 16
 
+# Topics and partitions of one request. Each costs microseconds, in which nobody else is served.
+MAX_ROWS = 30_000
+
 NO_REPLICA = -1
 NO_SESSION_ID = 0
 NO_SESSION_EPOCH = -1
@@ -157,6 +160,7 @@ SMALLEST_TOPIC_BY_ID_BYTES = UUID_BYTES + 1 + 1
 def decode_fetch_request(version: int, body: memoryview) -> FetchRequest:
     """The request. Bytes behind it are none of its business. Raises MalformedRequest."""
     reader = (FlexibleReader if version >= FLEXIBLE_SINCE else ClassicReader)(body)
+    reader.rows_left = MAX_ROWS
     head = _decode_head(version, reader)
     topics = _decode_topics(version, reader, FetchTopic, _decode_partitions)
     forgotten: list[ForgottenTopic] = []

@@ -129,6 +129,9 @@ class ClassicReader:
         at = self.position
         count = self._declared_count(what)
         check_count(count, smallest_bytes, self.end - self.position, what, at)
+        self.rows_left -= count
+        if self.rows_left < 0:
+            raise MalformedRequest(f"too many rows: {count} {what} are more than is allowed", position=at)
         return count
 
     def string(self, what: str) -> str:

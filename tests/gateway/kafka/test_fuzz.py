@@ -31,7 +31,7 @@ def test_random_bytes(target: Target, chunks: list[bytes]) -> None:
 
 
 @QUICK
-@given(st.binary(min_size=8, max_size=200), st.sampled_from(range(70)), st.integers(-1, 20))
+@given(st.binary(min_size=8, max_size=200), st.sampled_from(range(95)), st.integers(-1, 20))
 def test_random_bodies_of_every_api(target: Target, tail: bytes, api_key: int, version: int) -> None:
     target.attack_with_body(api_key, version, tail)
 

@@ -15,7 +15,7 @@ from barbicel.gateway.kafka import api
 from barbicel.gateway.kafka.api import MAX_ROWS
 from tests.gateway.kafka.group_requests import join
 from tests.gateway.kafka.in_memory import Gateway
-from tests.gateway.kafka.requests import list_offsets, metadata, only
+from tests.gateway.kafka.requests import fetch, list_offsets, metadata, only
 
 FEW, MANY = 3, 3000
 
@@ -175,6 +175,19 @@ def test_too_many_rows_are_not_read(
     gateway.reactor.until(lambda: client.is_closed)
     assert "too many rows" in caplog.text
     assert "10.0.0.1:40000" in caplog.text
+
+
+@pytest.mark.parametrize("version", [4, 11, 12])
+def test_a_fetch_of_too_many_partitions_is_not_read(
+    gateway: Gateway, version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway.create("t")
+    client = gateway.connect()
+    many = client.ask(fetch(*[0] * (MAX_ROWS - 1), partitions=[0] * (MAX_ROWS - 1)), version)
+    assert only(only(many.responses).partitions).error_code == ErrorCode.NONE
+    client.send(fetch(*[0] * MAX_ROWS, partitions=[0] * MAX_ROWS), version)
+    assert client.is_closed
+    assert "too many rows" in caplog.text
 
 
 def test_the_rows_are_not_read_in_the_reactors_thread(
