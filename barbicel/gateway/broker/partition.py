@@ -361,8 +361,8 @@ class Partition:
         A full disk has no room for that, and deleting is what makes some. Then nothing is remembered: with an
         old snapshot a restart would take a producer's next batch for one that comes too early.
         """
-        if self.producer_file.reaches(offset):
-            return
+        if not self.is_writable or self.producer_file.reaches(offset):
+            return  # a log that takes no writes drops nothing either
         snapshot = self.producers.snapshot()
         if snapshot.end_offset < offset:
             raise BarbicelError(f"the producers up to offset {offset} are not known yet")
