@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
 from crc32c import crc32c
 
@@ -39,15 +40,26 @@ from barbicel.tier.packing import Kept, NoBatches, Packed, pieces, survey
 from barbicel.tier.transitions import Reason
 from barbicel.tier.warm import open_warm, read_warm, remove_warm, warm_path, write_warm
 
-__all__ = ["NothingToUpload", "Offload"]
+__all__ = ["GiveWay", "NothingToUpload", "Offload", "UploadStopped"]
 
-# Up to this size an object is put at once, and only if there is none of its key.
+Piece = TypeVar("Piece")
+
+# Up to this size an object is put at once, and only if there is none of its key. A larger one goes in parts,
+# which stay in a bucket, unseen, if the process is killed meanwhile: so the usual segment is none of those.
 PUT_AT_ONCE_BYTES = 64 << 20
 READ_BACK_BYTES = 8 << 20
 
 
+# Waits, if it has to, before so many bytes are sent. Raises UploadStopped if none shall be any more.
+GiveWay: TypeAlias = Callable[[int], None]
+
+
 class NothingToUpload(BarbicelError):
     """A segment without a batch: a repair has given up all that it held."""
+
+
+class UploadStopped(BarbicelError):
+    """The server stops, or the topic is deleted. Nothing has failed: a restart begins this segment anew."""
 
 
 @dataclass(frozen=True)
@@ -65,19 +77,23 @@ class Offload:
     codec: Codec
     clock: Clock
     check_store: Callable[[], None] = lambda: None
+    # Raises UploadStopped once nothing more shall be uploaded.
+    check_open: Callable[[], None] = lambda: None
 
-    def copy(self, segment: LocalSegment) -> None:
+    def copy(self, segment: LocalSegment, give_way: GiveWay = lambda _: None) -> None:
         """On return the store has the segment, verified, and the manifest says so durably.
 
-        Raises NothingToUpload, or another BarbicelError; then the manifest says that it failed, and why.
+        `give_way` is asked before anything is sent: once for what is put at once, for what is larger again
+        and again. Raises NothingToUpload, UploadStopped, or another BarbicelError; then the manifest says
+        that it failed, and why.
         """
         base_offset = segment.base_offset
         key = self.keys.segment(self.partition, base_offset)
         try:
-            packed, info = self._copy_body(segment, key)
+            packed, info = self._copy_body(segment, key, give_way)
             index_info = self._upload_index(self.keys.index(self.partition, base_offset), packed.index)
             self.check_store()
-        except NothingToUpload:
+        except (NothingToUpload, UploadStopped):
             raise
         except BarbicelError as error:
             self._commit(transitions.upload_failed(base_offset, key, _reason(error)))
@@ -103,20 +119,33 @@ class Offload:
         self.stream.append(*records)
         self.stream.commit()
 
-    def _copy_body(self, segment: LocalSegment, key: str) -> tuple[Packed, ObjectInfo]:
+    def _copy_body(self, segment: LocalSegment, key: str, give_way: GiveWay) -> tuple[Packed, ObjectInfo]:
         """What `copy` does of all but the index and the last word."""
+        if segment.size_bytes <= PUT_AT_ONCE_BYTES:
+            # Before it is read: nothing is held in memory while it waits.
+            give_way(segment.size_bytes)
+            give_way = _at_once
         if self.store.streams_headed:
             with suppress(PlainBatches):
-                return self._copy_in_one_pass(segment, key)
+                return self._copy_in_one_pass(segment, key, give_way)
         packed, batches = self._prepare(segment)
         self._commit(transitions.uploading(segment.base_offset, key))
-        return packed, self._upload(key, packed, batches)
+        return packed, self._upload(key, packed, batches, give_way)
+
+    def _batches(self, segment: LocalSegment) -> Iterator[Bytes]:
+        """Nobody who stops a server waits until a large segment is read, or compressed."""
+        check_open = self.check_open
+        for batch in self.log.batches(segment):
+            check_open()
+            yield batch
 
     # --- in one pass ----------------------------------------------------------------------------------
 
-    def _copy_in_one_pass(self, segment: LocalSegment, key: str) -> tuple[Packed, ObjectInfo]:
+    def _copy_in_one_pass(
+        self, segment: LocalSegment, key: str, give_way: GiveWay
+    ) -> tuple[Packed, ObjectInfo]:
         """Raises PlainBatches if it has to be compressed; then nothing was done."""
-        passing = OnePass(self.log.batches(segment), self.clock, may_be_plain=self.codec is Codec.NONE)
+        passing = OnePass(self._batches(segment), self.clock, may_be_plain=self.codec is Codec.NONE)
 
         def head() -> bytes:
             # The object comes to be when this returns, and the manifest has to know of it before.
@@ -124,8 +153,9 @@ class Offload:
             self._commit(transitions.uploading(segment.base_offset, key))
             return passing.packed.header
 
+        groups = _patiently(iter(passing), give_way, lambda group: sum(map(len, group)))
         try:
-            info = self.store.put_headed(key, KFS_HEADER_BYTES, iter(passing), head)
+            info = self.store.put_headed(key, KFS_HEADER_BYTES, groups, head)
         except NoBatches:
             raise self._nothing() from None
         return passing.packed, self._verified(info, None, passing.packed)
@@ -146,7 +176,7 @@ class Offload:
         """The object, and its batches, as often as they are wanted."""
         # What is put at once is in memory for that anyway.
         kept = Kept() if segment.size_bytes <= PUT_AT_ONCE_BYTES else None
-        found = self.log.batches(segment)
+        found = self._batches(segment)
         try:
             plain = survey(found if kept is None else kept.passing(found), self.clock())
         except NoBatches:
@@ -156,7 +186,7 @@ class Offload:
             del kept
             return self._warm(segment, plain)
         if kept is None:
-            return plain, lambda: self.log.batches(segment)
+            return plain, lambda: self._batches(segment)
         return plain, lambda: kept.pieces
 
     def _warm(self, segment: LocalSegment, plain: Packed) -> tuple[Packed, Callable[[], Iterable[Bytes]]]:
@@ -180,11 +210,13 @@ class Offload:
             artifact = write_warm(
                 self.disk,
                 self.directory,
-                self.log.batches(segment),
+                self._batches(segment),
                 self.codec,
                 self.clock(),
                 base_offset=base_offset,
             )
+        except UploadStopped:
+            raise
         except BarbicelError as error:
             self._commit(transitions.compression_failed(base_offset, _reason(error)))
             raise
@@ -193,12 +225,15 @@ class Offload:
 
     # --- uploading and verifying ----------------------------------------------------------------------
 
-    def _upload(self, key: str, packed: Packed, batches: Callable[[], Iterable[Bytes]]) -> ObjectInfo:
+    def _upload(
+        self, key: str, packed: Packed, batches: Callable[[], Iterable[Bytes]], give_way: GiveWay
+    ) -> ObjectInfo:
         sent = pieces(packed, batches(), has_md5=self.store.knows_md5)
+        patient = _patiently(sent, give_way, len)
         if packed.object_bytes > PUT_AT_ONCE_BYTES:
-            info = self.store.put_large(key, sent)
+            info = self.store.put_large(key, patient)
         else:
-            info = self._put(key, list(sent))
+            info = self._put(key, list(patient))
         return self._verified(info, sent.md5_hex if self.store.knows_md5 else None, packed)
 
     def _put(self, key: str, content: list[Bytes]) -> ObjectInfo:
@@ -230,6 +265,17 @@ class Offload:
         if not self.store.proves(info, md5_hex) and self.store.get(key) != index:
             raise NotVerified("the index that was stored is another one", path=key)
         return info
+
+
+def _at_once(_: int) -> None:
+    """For what has waited already."""
+
+
+def _patiently(pieces: Iterator[Piece], give_way: GiveWay, size: Callable[[Piece], int]) -> Iterator[Piece]:
+    """Each of them when there was time for it. A store gives up what it has when this raises."""
+    for piece in pieces:
+        give_way(size(piece))
+        yield piece
 
 
 def _crc32c_of(parts: Iterator[bytes]) -> int:

@@ -3,8 +3,8 @@
 A thread that computes in Python lets go of the interpreter every 5 ms, and only then. A reactor that does
 small system calls beside it would wait those 5 ms after each of them. So whoever goes through many batches
 calls `rest` every few of them. While the reactor has next to nothing to do, the pauses are short.
-What cannot be done in slices, such as sending a whole object, begins when the reactor has nothing to do, or
-after a while: `give_way`.
+What is not done by this thread, such as sending an object, or a piece of it, begins when the reactor has
+nothing to do, or after a while: `give_way`.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class Foreground:
     def give_way(self, seconds: float, is_over: Callable[[], bool], pause: Callable[[float], None]) -> None:
         """Wait until it had next to nothing to do for a while, or the time is over, or something else is."""
         end = self._clock() + seconds
-        while self._clock() < end and self.was_busy_lately and not is_over():
-            pause(LOOK_SECONDS)
+        while (left := end - self._clock()) > 0 and self.was_busy_lately and not is_over():
+            pause(min(left, LOOK_SECONDS))
 
 
 @cache

@@ -40,5 +40,7 @@ class Tier:
     longest_back_off_ms: int
     # The server's reactor, which uploads give way to; None where there is none.
     foreground: Foreground | None = None
+    # Whether somebody waits for uploads, so that they give way to nobody.
+    is_hurried: Callable[[], bool] = lambda: False
     # Raises StoreError if what is written there now does not go where everything else is.
     check_store: Callable[[], None] = lambda: None

@@ -35,7 +35,7 @@ from barbicel.tier.cold_reader import TieredSegment
 from barbicel.tier.hydrate import Hydrations
 from barbicel.tier.local_log import LocalLog, LocalSegment, StoredBatch
 from barbicel.tier.manifest_log.stream import ManifestStream
-from barbicel.tier.offload import NothingToUpload, Offload
+from barbicel.tier.offload import NothingToUpload, Offload, UploadStopped
 from barbicel.tier.policy import Policy, Tier
 from barbicel.tier.retention import Held, Limits, end_of_passed
 from barbicel.tier.warm import sweep_warm
@@ -46,9 +46,9 @@ Step: TypeAlias = Callable[[], object]
 
 # A read goes through no more segments than these; whoever wants more asks again.
 READ_SEGMENTS = 64
-# A segment waits while the reactor is busy, until it would have gone at this rate. If more of them wait, none
-# does: then clients write faster than that.
-PATIENT_BYTES_A_SECOND = 16 << 20
+# What is uploaded waits while the reactor is busy, until it would have gone at this rate. If more segments
+# than these are left, none waits: then clients write faster than that.
+PATIENT_BYTES_A_SECOND = 8 << 20
 PATIENT_SEGMENTS = 8
 
 
@@ -103,7 +103,7 @@ class TieredPartition:
         return self._log
 
     def stop(self) -> None:
-        """A pass that is under way ends after its step, and no other begins."""
+        """A pass that is under way ends after its step, or within an upload, and no other begins."""
         self._is_closing = True
 
     def close(self) -> None:
@@ -341,29 +341,38 @@ class TieredPartition:
             codec=self._tier.codec,
             clock=self._tier.clock,
             check_store=self._tier.check_store,
+            check_open=self._check_open,
         )
         pending = self.pending
         for left, segment in zip(range(len(pending), 0, -1), pending, strict=True):
-            if left <= PATIENT_SEGMENTS:
-                self._give_way(segment)
             if self._is_closing or not self._back_off.is_due(self._tier.clock()):
                 return
-            self._copy(offload, segment)
+            self._copy(offload, segment, is_patient=left <= PATIENT_SEGMENTS)
 
-    def _give_way(self, segment: LocalSegment) -> None:
+    def _give_way(self, size_bytes: int) -> None:
         """While clients are served, uploads take little of the machine; but a disk must not fill up."""
         if self._tier.foreground is not None:
-            seconds = segment.size_bytes / PATIENT_BYTES_A_SECOND
-            self._tier.foreground.give_way(seconds, lambda: self._is_closing, time.sleep)
+            seconds = size_bytes / PATIENT_BYTES_A_SECOND
+            self._tier.foreground.give_way(seconds, self._has_no_time, time.sleep)
+        self._check_open()
 
-    def _copy(self, offload: Offload, segment: LocalSegment) -> None:
+    def _has_no_time(self) -> bool:
+        return self._is_closing or self._tier.is_hurried()
+
+    def _check_open(self) -> None:
+        if self._is_closing:
+            raise UploadStopped("this partition is being closed", path=self.log.path)
+
+    def _copy(self, offload: Offload, segment: LocalSegment, *, is_patient: bool) -> None:
         entry = self._catalogue.segment(segment.base_offset)
         if entry is None or not entry.is_opened:
             self.stream.append(transitions.opened(segment.base_offset))
         try:
-            offload.copy(segment)
+            offload.copy(segment, self._give_way if is_patient else lambda _: self._check_open())
         except NothingToUpload:
             self._empty.add(segment.base_offset)
+            return
+        except UploadStopped:
             return
         except BarbicelError:
             self.failed_uploads += 1

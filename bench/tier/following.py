@@ -6,12 +6,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, replace
-from http.client import HTTPException
+from functools import partial
 from itertools import count
 from pathlib import Path
-from threading import Thread
 
 from bench.kafka.clients import run_client
 from bench.kafka.driver import READY, Job
@@ -26,12 +25,14 @@ __all__ = ["measure_following"]
 DEADLINE_S = 120.0
 MEGABYTE = 1e6
 MESSAGE_BYTES = 1000
+# Nobody asks for the uploads: they begin soon after their topics are switched on, and give way to clients.
+BY_ITSELF = {"remote_log_manager_task_interval_ms": "100"}
 TARGET = Target(">=", 0.8)
 READING = (
     "a consumer waits at the end of a topic, another process produces messages of 1 KB as fast as it can, and"
     " meanwhile the gateway uploads other topics, compressed ones and then plain ones; the peer is the"
     " same without uploads. All processes share the machine's cores, a store's server too. While the gateway"
-    " is busy uploads give way, so that some of them wait meanwhile rather than run."
+    " is busy uploads give way, so that some of them wait meanwhile rather than run: nobody asks for them."
 )
 OUTLASTED = "rounds in which uploads were under way until the consumer had its last message."
 MEANWHILE = (
@@ -47,13 +48,12 @@ def measure_following(
 
     def follow(*, with_uploads: bool) -> float:
         round_place = place.below(f"following-{next(numbers)}")
-        with copied_gateway(filled, directory / "following", round_place) as gateway:
+        with copied_gateway(filled, directory / "following", round_place, **BY_ITSELF) as gateway:
             job = Job("produce", gateway.bootstrap, "followed", messages, MESSAGE_BYTES)
             run_client(replace(job, messages=1))  # the topic is there
-            uploads = Thread(target=_upload, args=[gateway], daemon=True)
-            seconds = _follow(job, uploads.start if with_uploads else lambda: None)
+            seconds = _follow(job, partial(_upload, gateway) if with_uploads else lambda: None)
             if with_uploads:
-                outlasted.append(uploads.is_alive())
+                outlasted.append(gateway.has_waiting)
                 uploaded_bytes = sum(map(gateway.tiered_bytes, (LARGE, PLAIN)))
                 meanwhile.append(uploaded_bytes / MEGABYTE / seconds)
         return messages * MESSAGE_BYTES / MEGABYTE / seconds
@@ -77,11 +77,8 @@ def measure_following(
 
 
 def _upload(gateway: TieringGateway) -> None:
-    # The gateway ends with its round, uploads or not.
-    with suppress(OSError, HTTPException):
-        gateway.switch_on(LARGE)
-        gateway.switch_on(PLAIN)
-        gateway.flush()
+    for topic in (LARGE, PLAIN):
+        gateway.switch_on(topic)
 
 
 def _follow(job: Job, begin: Callable[[], None]) -> float:

@@ -30,12 +30,13 @@ TIERED = {"remote.storage.enable": "true", "local.retention.bytes": "0"}
 
 
 class TieringGateway(Gateway):
-    def __init__(self, directory: Path, place: Place) -> None:
+    def __init__(self, directory: Path, place: Place, **more: str) -> None:
         settings = {
             "remote_log_storage_system_enable": "true",
             "remote_log_manager_copier_thread_pool_size": str(PARTITIONS),
             "tier_flush_on_shutdown": "false",
             **place.settings,
+            **more,
         }
         super().__init__(directory, settings)
 
@@ -55,9 +56,13 @@ class TieringGateway(Gateway):
         started = time.perf_counter()
         answer = self._ask("POST", "/api/tier/flush")
         took = time.perf_counter() - started
-        if any(one["waiting_segments"] for one in self._partitions()):
+        if self.has_waiting:
             raise RuntimeError(f"not all was uploaded: {answer}")
         return took
+
+    @property
+    def has_waiting(self) -> bool:
+        return any(one["waiting_segments"] for one in self._partitions())
 
     def tiered_bytes(self, topic: Topic) -> int:
         return sum(one["tiered_bytes"] for one in self._partitions() if one["topic"] == topic.name)
@@ -81,10 +86,10 @@ class TieringGateway(Gateway):
 
 
 @contextmanager
-def copied_gateway(filled: Path, directory: Path, place: Place) -> Iterator[TieringGateway]:
+def copied_gateway(filled: Path, directory: Path, place: Place, **settings: str) -> Iterator[TieringGateway]:
     """It, and its directory, are gone afterwards; what it has uploaded is not."""
     copy_filled(filled, directory / "data")
-    gateway = TieringGateway(directory, place)
+    gateway = TieringGateway(directory, place, **settings)
     gateway.start()
     try:
         yield gateway

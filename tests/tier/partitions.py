@@ -195,6 +195,7 @@ class Rig:
         self.log = log
         self.disk: Disk = MortalDisk()
         self.foreground: Foreground | None = None
+        self.is_hurried = False
         self.check_store: Callable[[], None] = lambda: None
         self._codec = codec
 
@@ -210,6 +211,7 @@ class Rig:
             first_back_off_ms=100,
             longest_back_off_ms=1000,
             foreground=self.foreground,
+            is_hurried=lambda: self.is_hurried,
             check_store=self.check_store,
         )
         stream = ManifestStream.open(

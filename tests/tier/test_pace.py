@@ -95,6 +95,18 @@ def test_who_waits_for_a_busy_reactor_does_not_wait_for_ever() -> None:
     assert waited(reactor, 0.5) == pytest.approx(4.0, abs=2 * LOOK_SECONDS)
 
 
+def test_who_has_little_to_send_waits_no_longer_than_for_that() -> None:
+    """Pieces of an object are small: if each of them waited for a look, they would never be through."""
+    reactor = Reactor()
+    reactor.spend(1.0, 0.5)
+    began = reactor.now
+    for _ in range(100):
+        reactor.foreground.give_way(
+            LOOK_SECONDS / 10, lambda: False, lambda seconds: reactor.spend(seconds, 0.5)
+        )
+    assert reactor.now - began == pytest.approx(LOOK_SECONDS * 10)
+
+
 def test_a_moment_without_work_is_not_the_end_of_it() -> None:
     reactor = Reactor()
     reactor.spend(1.0, 0.5)

@@ -13,13 +13,14 @@ import pytest
 from barbicel.disk import Bytes, RealDisk
 from barbicel.errors import ObjectChanged, ObjectExists, ObjectMissing, StoreError, StoreRefused
 from barbicel.tier.object_store import ObjectStore
+from barbicel.tier.offload import UploadStopped
 from barbicel.tier.stores import open_store
 from tests.support.fault_proxy import Fault, FaultProxy
 from tests.support.object_store_server import ObjectStoreServer
 
 _prefixes = count()
 PART_BYTES = 5 << 20
-QUICK = {"part_bytes": str(PART_BYTES), "stall_timeout_ms": "500", "retry_ms": "3000"}
+QUICK = {"part_bytes": str(PART_BYTES), "stall_timeout_ms": "2000", "retry_ms": "6000"}
 
 
 @pytest.fixture
@@ -266,6 +267,28 @@ def test_a_failure_of_the_pieces_is_told_even_if_the_upload_cannot_be_given_up(
     with pytest.raises(KeyError, match="of the pieces"):
         store.put_large("large", pieces())
     assert list(direct.list("")) == []
+
+
+@pytest.mark.parametrize("before", [0, 3, 7, 12, 22])
+def test_a_large_put_that_its_writer_stops_leaves_what_was_there_and_no_parts(
+    store: ObjectStore,
+    direct: ObjectStore,
+    proxy: FaultProxy,
+    s3_server: ObjectStoreServer,
+    before: int,
+) -> None:
+    """And a store that is away for a moment, in the middle of it, changes nothing about that."""
+
+    def pieces() -> Iterator[Bytes]:
+        yield from megabytes(before)
+        raise UploadStopped("by the test")
+
+    old = direct.put_new("large", [b"old"])
+    proxy.fail(Fault.UNAVAILABLE, method="PUT", path="partNumber=2")
+    with pytest.raises(UploadStopped):
+        store.put_large("large", pieces())
+    assert [info.etag for info in direct.list("")] == [old.etag]
+    assert s3_server.unfinished_uploads("bucket") == []
 
 
 @pytest.mark.parametrize("fault", [Fault.DROP_ANSWER, Fault.DONE_BUT_UNAVAILABLE])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,9 +13,11 @@ from barbicel.codecs.kafka.compression import Codec
 from barbicel.codecs.kafka.new_batch import NewRecord, build_batch
 from barbicel.codecs.kafka.record_batch import BatchHeader, decode_header
 from barbicel.codecs.kafka.records import KafkaRecord, decode_records
+from barbicel.codecs.kfs import KFS_FOOTER_BYTES, KFS_HEADER_BYTES
 from barbicel.codecs.manifest_snapshot import Progress
 from barbicel.errors import CorruptLog, CorruptObject, LogBehindStore, OffsetOutOfRange, StoreError
-from barbicel.tier import tiered_partition, transitions
+from barbicel.tier import offload, packing, tiered_partition, transitions
+from barbicel.tier.local_log import LocalSegment
 from barbicel.tier.manifest_log.inspect import InspectedRecord, inspect
 from barbicel.tier.pace import Foreground
 from barbicel.tier.retention import Limits
@@ -154,9 +156,13 @@ class BusyReactor(Foreground):
     def __init__(self) -> None:
         super().__init__()
         self.seconds: list[float] = []
+        self.over: list[bool] = []
+        self.then: Callable[[], None] = lambda: None
 
     def give_way(self, seconds: float, is_over: Callable[[], bool], pause: Callable[[float], None]) -> None:
         self.seconds.append(seconds)
+        self.over.append(is_over())
+        self.then()
 
 
 def test_uploads_give_way_to_clients_by_their_size_unless_too_much_waits(
@@ -170,6 +176,87 @@ def test_uploads_give_way_to_clients_by_their_size_unless_too_much_waits(
     assert partition.work(COPY, has_store=True) == []
     assert reactor.seconds == [size / tiered_partition.PATIENT_BYTES_A_SECOND for size in sizes[1:]]
     assert partition.pending == []
+
+
+def test_uploads_that_somebody_waits_for_give_way_to_nobody(rig: Rig) -> None:
+    reactor = rig.foreground = BusyReactor()
+    partition = rig.open()
+
+    def ask_for_it() -> None:
+        rig.is_hurried = True
+
+    reactor.then = ask_for_it
+    assert partition.work(COPY, has_store=True) == []
+    assert reactor.over == [False, True, True]
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segments are too large to be put at once, and go in many pieces."""
+    monkeypatch.setattr(offload, "PUT_AT_ONCE_BYTES", 100)
+    monkeypatch.setattr(packing, "PIECE_BYTES", 100)
+    monkeypatch.setattr(packing.grouped, "__defaults__", (1, 100))
+
+
+@pytest.mark.usefixtures("large")
+def test_a_large_segment_gives_way_piece_by_piece(rig: Rig) -> None:
+    reactor = rig.foreground = BusyReactor()
+    partition = rig.open()
+    sizes = [segment.size_bytes for segment in partition.pending]
+    assert partition.work(COPY, has_store=True) == []
+    sent = [seconds * tiered_partition.PATIENT_BYTES_A_SECOND for seconds in reactor.seconds]
+    ends = KFS_HEADER_BYTES + KFS_FOOTER_BYTES if rig.store.knows_md5 else KFS_FOOTER_BYTES
+    assert sum(sent) == pytest.approx(sum(sizes) + len(sizes) * ends)
+    assert max(sent) < min(sizes) / 2
+    partition.work(EVICT, has_store=True)
+    assert read_from(partition, 0) == everything()[:30]
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+@pytest.mark.parametrize("at_piece", [0, 5])
+def test_a_stop_in_the_middle_of_a_large_segment_cuts_it_off_and_the_next_start_uploads_it(
+    tmp_path: Path, kind: Kind, codec: Codec, at_piece: int
+) -> None:
+    rig = Rig(tmp_path, make_log(), codec=codec, kind=kind)
+    reactor = rig.foreground = BusyReactor()
+    partition = rig.open()
+
+    def stop_in_time() -> None:
+        if len(reactor.seconds) > at_piece:
+            partition.stop()
+
+    reactor.then = stop_in_time
+    assert partition.work(EVICT, has_store=True) == []
+    assert len(reactor.seconds) == at_piece + 1
+    partition.close()
+    assert (objects_of(rig), partition.failed_uploads, rig.log.start_offset) == ([], 0, 0)
+    assert {"UploadFailed", "CompressionFailed", "UploadDone"}.isdisjoint(records_in(rig))
+    rig.foreground = None
+    again = rig.open()
+    rig.settle(again, EVICT)
+    assert objects_of(rig) == segment_keys(0, 100, 200)
+    assert [header_of(one).base_offset for one in read_from(again, 0)] == list(range(0, 300, 10))
+
+
+def test_a_stop_does_not_wait_until_a_segment_is_compressed(tmp_path: Path) -> None:
+    log = make_log()
+    rig = Rig(tmp_path, log, codec=Codec.ZSTD)
+    partition = rig.open()
+    read_batches = log.batches
+
+    def batches(segment: LocalSegment) -> Iterator[bytes]:
+        entry = partition.stream.catalogue.segment(segment.base_offset)
+        for number, found in enumerate(read_batches(segment)):
+            if entry is not None and entry.compression is Progress.STARTED and number == 5:
+                partition.stop()
+            yield found
+
+    log.batches = batches  # type: ignore[method-assign]
+    assert partition.work(COPY, has_store=True) == []
+    partition.close()
+    assert records_in(rig) == ["SegmentOpened", "SealSegment", "CompressionStarted"]
+    assert not list_warm(rig.disk, rig.directory)
 
 
 def test_without_a_store_nothing_is_copied_and_nothing_leaves_the_disk(rig: Rig) -> None:

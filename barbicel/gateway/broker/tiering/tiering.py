@@ -102,6 +102,8 @@ class Tiering:
             index_cache_bytes=config.remote_log_index_file_cache_total_size_bytes,
             readahead_segments=config.tier_readahead_segments,
         )
+        # How many wait for all to be uploaded.
+        self._hurried = 0
         self._tier = Tier(
             store=self.store,
             keys=self.keys,
@@ -112,6 +114,7 @@ class Tiering:
             first_back_off_ms=config.remote_log_manager_task_retry_backoff_ms,
             longest_back_off_ms=config.remote_log_manager_task_retry_backoff_max_ms,
             foreground=reactor_of_this_process(),
+            is_hurried=lambda: self._hurried > 0,
             check_store=self._check_claim,
         )
         self._settings = ManifestSettings(
@@ -277,8 +280,18 @@ class Tiering:
     # --- what is asked for --------------------------------------------------------------------------
 
     def flush(self) -> Deferred[Flushed]:
-        """Seal and upload everything, if the store is fit for it: nothing goes into another's namespace."""
-        return self._in_thread(self._prepare_to_flush).addCallback(self._flush_all)
+        """Seal and upload everything, if the store is fit for it: nothing goes into another's namespace.
+
+        Until it fires uploads do not give way to clients, those that are under way neither.
+        """
+
+        def done(outcome: Any) -> Any:
+            self._hurried -= 1
+            return outcome
+
+        self._hurried += 1
+        flushed: Deferred[Flushed] = self._in_thread(self._prepare_to_flush).addCallback(self._flush_all)
+        return flushed.addBoth(done)
 
     def _prepare_to_flush(self) -> bool:
         if not self.is_ready:
@@ -334,6 +347,7 @@ class Tiering:
 
     def close(self) -> None:
         """Upload what can be in time, if that is wanted, and close every stream. Waits; logs are open yet."""
+        self._hurried += 1
         if self._passes.running:
             self._passes.stop()
         if self._config.tier_flush_on_shutdown and self.is_ready:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,7 +18,9 @@ from barbicel.disk import RealDisk
 from barbicel.errors import BarbicelError, LogClosed
 from barbicel.gateway.broker.broker import LONG_WORK_THREADS
 from barbicel.gateway.broker.data_layout import DataLayout
+from barbicel.gateway.broker.tiering import tiering as tiering_module
 from barbicel.gateway.broker.tiering.tiering import open_configured_store
+from barbicel.tier.pace import Foreground
 from tests.gateway.broker.tiering.gated_store import DEADLINE_S, GatedStore, tiered_broker, values
 from tests.gateway.kafka.in_memory import Gateway, in_memory_gateway
 from tests.gateway.kafka.requests import fetch, list_offsets, only, values_of
@@ -195,6 +198,68 @@ def test_a_stop_does_not_wait_until_all_of_a_deleted_topic_is_gone(
     assert store.keys(".kfs")
     with tiered_broker(tmp_path, monkeypatch, store) as broker:
         broker.until(lambda: [name for name in names_in(store) if name != "cluster.json"] == [])
+
+
+# --- a server that is busy ----------------------------------------------------------------------------------
+
+
+class BusyReactor(Foreground):
+    """It always has work: who gives way to it does so until something else is over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting = threading.Event()
+
+    def give_way(self, seconds: float, is_over: Callable[[], bool], pause: Callable[[float], None]) -> None:
+        self.waiting.set()
+        wait_until(is_over, "nobody has to wait any more")
+
+
+@pytest.fixture
+def busy_reactor(monkeypatch: pytest.MonkeyPatch) -> BusyReactor:
+    reactor = BusyReactor()
+    monkeypatch.setattr(tiering_module, "reactor_of_this_process", lambda: reactor)
+    return reactor
+
+
+def test_who_asks_for_a_flush_does_not_wait_for_uploads_that_give_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy_reactor: BusyReactor
+) -> None:
+    with tiered_broker(tmp_path, monkeypatch, remote_log_manager_copier_thread_pool_size=1) as broker:
+        broker.create()
+        broker.produce(SENT)
+        # In the only thread there is.
+        broker.until(busy_reactor.waiting.is_set)
+        assert broker.flush().problems == []
+        broker.until(lambda: broker.local_start() == len(SENT))
+        assert broker.read(len(SENT)) == SENT
+        # Afterwards they give way as before.
+        busy_reactor.waiting.clear()
+        broker.produce(SENT)
+        broker.until(busy_reactor.waiting.is_set)
+
+
+@pytest.mark.parametrize("is_flushed", [True, False])
+def test_a_stop_does_not_wait_for_uploads_that_give_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy_reactor: BusyReactor, is_flushed: bool
+) -> None:
+    with tiered_broker(tmp_path, monkeypatch, tier_flush_on_shutdown=is_flushed) as broker:
+        broker.create()
+        broker.produce(SENT)
+        broker.until(busy_reactor.waiting.is_set)
+    assert bool(broker.store.keys(".kfs")) == is_flushed
+
+
+def test_a_topic_that_is_deleted_does_not_wait_for_its_uploads_that_give_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy_reactor: BusyReactor
+) -> None:
+    with tiered_broker(tmp_path, monkeypatch, remote_log_manager_copier_thread_pool_size=1) as broker:
+        broker.create()
+        broker.produce(SENT)
+        broker.until(busy_reactor.waiting.is_set)
+        broker.gateway.reactor.result(broker.gateway.broker.topics.delete("t"))
+        broker.until(lambda: not [*(tmp_path / "data" / "topics").glob("*")])
+        assert names_in(broker.store) == ["cluster.json"]
 
 
 # --- a store that is away -----------------------------------------------------------------------------------
