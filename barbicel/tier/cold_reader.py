@@ -16,7 +16,7 @@ from threading import Lock
 from barbicel.closing import Closing
 from barbicel.codecs.kafka.record_batch import decode_header
 from barbicel.codecs.kfs_batches import declared_bytes
-from barbicel.errors import CorruptFile, CorruptObject
+from barbicel.errors import CorruptFile, CorruptObject, StoreError
 from barbicel.tier.cache import ByteCache
 from barbicel.tier.cold_block import Block, Damage, Doubt, Place, check_block
 from barbicel.tier.cold_map import SegmentMap, TieredSegment
@@ -73,13 +73,20 @@ class ColdReader(Closing):
         """Whole batches, one a view, from the one that contains the offset, or else follows it, on.
 
         Batches that begin at end_offset or behind it are left out. If `at_least_one`, the first one may
-        exceed max_bytes. CorruptObject if the first batch is damaged; ObjectMissing, StoreError.
+        exceed max_bytes. CorruptObject if the first batch is damaged; ObjectMissing, StoreError if it cannot
+        be read: what is wrong behind it is no reason to keep it back.
         """
         views: list[memoryview] = []
         is_going_on = self._ends.has(segments, offset)
         for number, segment in enumerate(segments):
             while offset < min(segment.end_offset, end_offset):
-                block = self._block(segment, offset)
+                try:
+                    block = self._block(segment, offset)
+                except StoreError:
+                    # Whoever asks for what comes next hears of it; those before it are not to wait for that.
+                    if not views:
+                        raise
+                    return views
                 damage = block.damage_at(offset)
                 if damage is not None:
                     if not views:

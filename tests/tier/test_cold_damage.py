@@ -205,6 +205,34 @@ def test_cut_and_missing_segments_are_errors(store: WatchedStore) -> None:
         reader.read([segment], 0, 400, MIB, at_least_one=True)
 
 
+def test_what_is_before_and_behind_a_segment_that_cannot_be_read_is_read(store: WatchedStore) -> None:
+    """A consumer asks for more than a segment: it must come up to the missing one, and may go on behind it."""
+    batches = batches_of(90)
+    segments = [
+        put_segment(store, batches[first : first + 30], name=f"s{first}") for first in range(0, 90, 30)
+    ]
+    whole, _ = object_bytes(batches[30:60])
+
+    def look(error: type[StoreError]) -> None:
+        with reader_of(store, block_bytes=MIB) as reader:
+            assert read_all(reader.read(segments, 0, 900, MIB, at_least_one=True)) == batches[:30]
+            assert read_all(reader.read(segments, 255, 900, MIB, at_least_one=True)) == batches[25:30]
+            with pytest.raises(error):
+                reader.read(segments, 300, 900, MIB, at_least_one=True)
+            assert read_all(reader.read(segments[2:], 600, 900, MIB, at_least_one=True)) == batches[60:]
+
+    def fail(key: str, start: int) -> None:
+        if key == segments[1].key:
+            raise StoreError("the store is away", is_passing=True)
+
+    store.delete(segments[1].key)
+    look(ObjectMissing)
+    store.put(segments[1].key, whole[:100])
+    look(StoreError)
+    store.on_get = fail
+    look(StoreError)
+
+
 def test_failed_load_is_tried_again(store: WatchedStore) -> None:
     batches = batches_of(40)
     segment = put_segment(store, batches)
