@@ -206,7 +206,7 @@ def test_cut_and_missing_segments_are_errors(store: WatchedStore) -> None:
 
 
 def test_what_is_before_and_behind_a_segment_that_cannot_be_read_is_read(store: WatchedStore) -> None:
-    """A consumer asks for more than a segment: it must come up to the missing one, and may go on behind it."""
+    """A consumer asks for more than a segment: it must come up to the missing one, and go on behind it."""
     batches = batches_of(90)
     segments = [
         put_segment(store, batches[first : first + 30], name=f"s{first}") for first in range(0, 90, 30)

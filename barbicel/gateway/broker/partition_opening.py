@@ -181,7 +181,9 @@ class PartitionOpening:
 
     def _tell_what_was_found(self, topic: Topic, number: int, log: Log) -> None:
         """What recovery did is done without a question, but not without a word."""
-        if log.found.is_fresh:
+        if log.found.is_fresh and log.start_offset:
+            _tell_lost_end(topic, number, log)
+        elif log.found.is_fresh:
             # Before they are set back to where the new log ends.
             positions = self._consumption.positions_in(topic.name, number)
             if positions:
@@ -204,13 +206,27 @@ def _tell_loss(topic: Topic, number: int, path: str, positions: Mapping[str, int
     )
 
 
+def _tell_lost_end(topic: Topic, number: int, log: Log) -> None:
+    """Of a partition whose beginning is in the object store."""
+    _log.error(
+        "%s-%d had no log: what the object store does not have of it is lost, whatever came from offset %d"
+        " on, where it begins anew; what lies below is read from the store. If there is a copy of %s, stop"
+        " the server and restore it before anything is written",
+        topic.name,
+        number,
+        log.start_offset,
+        log.path,
+    )
+
+
 def tell_of_new_logs(topic: Topic, partitions: Sequence[Partition], consumption: Consumption) -> None:
     """A crash within a creation leaves a topic without its logs; so does somebody who deletes them."""
     online = [partition for partition in partitions if not partition.is_offline]
     is_used = any(partition.end_offset for partition in online)
     for partition in online:
-        # Of one with groups the loss was told when it was found.
-        if not partition.log.found.is_fresh or consumption.positions_in(topic.name, partition.number):
+        # Of one with groups, or with a tier, the loss was told when it was found.
+        is_told = partition.log.start_offset or consumption.positions_in(topic.name, partition.number)
+        if not partition.log.found.is_fresh or is_told:
             continue
         if is_used:
             _log.error(

@@ -1,9 +1,14 @@
-"""A partition whose manifest on the disk is damaged, and the way back that docs/operations.md tells."""
+"""A partition whose manifest, or whose log, on the disk is damaged, and the way back.
+
+docs/operations.md tells the way.
+"""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
+
+import pytest
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.disk import RealDisk
@@ -40,3 +45,23 @@ def test_the_stores_manifest_takes_its_place_and_the_log_goes_on(tmp_path: Path)
         assert broker.flush().problems == []
         broker.until(lambda: broker.local_start() == 200)
         assert broker.read(200) == SENT + SENT
+
+
+def test_of_a_log_that_is_gone_no_more_is_told_to_be_lost_than_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with embedded_broker(tmp_path) as broker:
+        broker.create()
+        broker.produce(SENT)
+        assert broker.flush().problems == []
+        broker.until(lambda: broker.local_start() == len(SENT))
+        broker.produce(SENT[:1])  # this one is on the disk alone
+    for path in (tmp_path / "data" / "topics").glob("t-*/0"):
+        shutil.rmtree(path)
+    caplog.clear()
+    with embedded_broker(tmp_path) as broker:
+        assert broker.read(len(SENT)) == SENT
+        assert broker.local_start() == len(SENT)
+    (told,) = [record.getMessage() for record in caplog.records if "had no log" in record.getMessage()]
+    assert "whatever came from offset 100 on" in told
+    assert "what lies below is read from the store" in told
