@@ -41,8 +41,10 @@ from barbicel.tier.whole_segment import check_whole, read_ends
 
 __all__ = ["RestoredPartition", "find_namespaces", "restore"]
 
-# Ids that the lost server may have given out since it claimed the namespace are not given out again.
+# Ids that a lost server may have given out since the namespace was claimed are not given out again, also if
+# this is not the first one that was lost: nobody gives out a million of them in a millisecond.
 SKIPPED_PRODUCER_IDS = 1 << 40
+PRODUCER_IDS_A_MS_BITS = 20
 CLUSTER_FILE = "/cluster.json"
 
 
@@ -81,7 +83,8 @@ def restore(
     topics, objects = _list_all(store, keys)
     for topic in topics:
         yield from _restore_topic(_Restoring(store, keys, disk, layout, clock), topic, objects)
-    fresh = cluster._replace(next_producer_id=cluster.next_producer_id + SKIPPED_PRODUCER_IDS)
+    next_id = max(cluster.next_producer_id + SKIPPED_PRODUCER_IDS, clock() << PRODUCER_IDS_A_MS_BITS)
+    fresh = cluster._replace(next_producer_id=next_id)
     replace_file(disk, layout.new_cluster_file, layout.cluster_file, [encode_cluster(fresh)])
     if disk.exists(target):
         disk.remove_directory(target)

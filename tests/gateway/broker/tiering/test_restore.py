@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
 from barbicel.codecs.aof2_events import SegmentDescribed
-from barbicel.codecs.topic_file import ClusterFile, Topic, encode_cluster, encode_topic
+from barbicel.codecs.topic_file import ClusterFile, Topic, decode_cluster, encode_cluster, encode_topic
 from barbicel.disk import RealDisk
 from barbicel.errors import StoreError, StoreRefused
 from barbicel.gateway.broker.data_layout import DataLayout, topic_directory
@@ -179,6 +180,20 @@ def test_a_beginning_that_was_deleted_after_the_last_upload_of_the_manifest_keep
         store.delete(KEYS.topic(DIRECTORY).segment(0, base_offset))
     found = restored(store, tmp_path / "nothing-left")
     assert (found.start_offset, found.end_offset, found.segments) == (400, 400, 0)
+
+
+def test_producer_ids_that_a_lost_server_gave_out_are_not_given_out_again(
+    tmp_path: Path, store: ScriptedStore
+) -> None:
+    """Also by the second server that is lost: its producers may live on, and number their batches alike."""
+    starts = []
+    for now_ms in (1_700_000_000_000, 1_700_000_000_001, 0):
+        target = tmp_path / f"data-{now_ms}"
+        list(restore(store, KEYS, RealDisk(), str(target), partial(int, now_ms)))
+        starts.append(decode_cluster((target / "cluster.json").read_bytes()).next_producer_id)
+    first, second, without_a_clock = starts
+    assert second - first >= 1 << 20
+    assert 5 + (1 << 40) <= without_a_clock < second < 1 << 63
 
 
 def test_a_namespace_within_another_is_another_clusters(tmp_path: Path, store: ScriptedStore) -> None:
