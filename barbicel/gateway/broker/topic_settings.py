@@ -32,6 +32,7 @@ __all__ = [
     "TopicValues",
     "alter_settings",
     "check_settings",
+    "check_tiering",
     "describe_settings",
     "effective_settings",
     "is_queue",
@@ -39,6 +40,7 @@ __all__ = [
 
 QUEUE = "kestrel.queue"
 NO_NAME = ""
+TIERED = "remote.storage.enable"
 
 
 class TopicSetting(NamedTuple):
@@ -145,7 +147,7 @@ _ROWS = (
     TopicSetting(
         "min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio", Fraction(), "0.5", _NO_COMPACTION
     ),
-    TopicSetting("remote.storage.enable", NO_NAME, Switch(), "false", _TIERED),
+    TopicSetting(TIERED, NO_NAME, Switch(), "false", _TIERED),
     TopicSetting(
         "remote.log.copy.disable",
         NO_NAME,
@@ -181,6 +183,18 @@ TOPIC_SETTINGS: Mapping[str, TopicSetting] = MappingProxyType({row.name: row for
 def check_settings(given: Mapping[str, str | None]) -> dict[str, str]:
     """What a topic stores for these settings; raises InvalidSetting. None is no value, as in Kafka."""
     return {name: _checked(name, text) for name, text in given.items()}
+
+
+def check_tiering(before: Mapping[str, str], after: Mapping[str, str], config: Config) -> None:
+    """Raises InvalidSetting for a topic that is to be tiered by a server that tiers none, as Kafka does.
+
+    It would grow on the disk, and its owner would not know. One that was tiered before may be changed.
+    """
+    is_news = after.get(TIERED) == "true" != before.get(TIERED)
+    if is_news and not config.remote_log_storage_system_enable:
+        raise InvalidSetting(
+            f"{TIERED}: this server tiers no topics, its remote.log.storage.system.enable is false"
+        )
 
 
 def _checked(name: str, text: str | None) -> str:
@@ -274,7 +288,7 @@ def effective_settings(settings: Mapping[str, str], config: Config) -> TopicValu
 
     is_tiered = (
         config.remote_log_storage_system_enable
-        and settings.get("remote.storage.enable") == "true"
+        and settings.get(TIERED) == "true"
         and settings.get("remote.log.copy.disable") != "true"
     )
     retention_ms, retention_bytes = value("retention.ms"), value("retention.bytes")

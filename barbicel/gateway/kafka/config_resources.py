@@ -19,6 +19,7 @@ from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import Message
 from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.topic_errors import InvalidRequest
+from barbicel.gateway.broker.topic_settings import check_tiering
 from barbicel.gateway.broker.topics import OpenTopic
 from barbicel.gateway.kafka.api import Call
 from barbicel.gateway.kafka.known_topic import known_topic
@@ -117,7 +118,7 @@ def _alter_topic(call: Call, wanted: Alteration, row: Row, validate_only: bool) 
         raise InvalidRequest("there are no settings for all topics")
     topic = known_topic(call, resource.name)
     # Looked at here too, so that what cannot be right costs the disk's thread nothing.
-    wanted.change(topic.topic.settings)
+    check_tiering(topic.topic.settings, wanted.change(topic.topic.settings), call.broker.config)
     if validate_only:
         return row(resource, ErrorCode.NONE, None)
 

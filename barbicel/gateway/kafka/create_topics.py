@@ -37,7 +37,7 @@ from barbicel.gateway.broker.assignments import (
 )
 from barbicel.gateway.broker.catalogue import MAX_PARTITIONS
 from barbicel.gateway.broker.topic_errors import InvalidPartitions, InvalidRequest, TooManyPartitions
-from barbicel.gateway.broker.topic_settings import check_settings, describe_settings
+from barbicel.gateway.broker.topic_settings import check_settings, check_tiering, describe_settings
 from barbicel.gateway.broker.topics import OpenTopic
 from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.permission import may
@@ -121,6 +121,7 @@ def _checked(call: Call, asked: Any) -> NewTopic:
     # One partition is always allowed: how many are wanted is looked at last.
     call.broker.catalogue.check_new(asked.name, 1)
     settings = check_settings({setting.name: setting.value for setting in asked.configs})
+    check_tiering({}, settings, call.broker.config)
     return NewTopic(asked.name, _partitions(call, asked), settings)
 
 

@@ -13,7 +13,18 @@ from barbicel.gateway.broker.data_layout import DataLayout
 from barbicel.gateway.broker.tiering.leftover import has_manifests
 from tests.cli.support import snapshot
 from tests.gateway.broker.tiering.gated_store import embedded_broker, values
+from tests.gateway.kafka.admin_requests import (
+    alter,
+    create,
+    increment,
+    make_topic,
+    new_topic,
+    setting,
+    topic_names,
+)
 from tests.gateway.kafka.in_memory import in_memory_gateway
+from tests.gateway.kafka.raw_client import RawClient
+from tests.support.gateway import running_gateway
 
 SENT = values(100)
 OFF = {"remote_log_storage_system_enable": False}
@@ -66,3 +77,37 @@ def test_a_directory_without_tiered_data_needs_no_store(tmp_path: Path) -> None:
         gateway.create()
         assert gateway.broker.tiering is None
     assert not has_manifests(RealDisk(), DataLayout(str(tmp_path / "data")))
+
+
+# --- topics that want a tier ------------------------------------------------------------------------------
+
+TIERED = "remote.storage.enable"
+
+
+@pytest.mark.parametrize("validate_only", [True, False])
+def test_a_server_that_tiers_nothing_does_not_promise_it(tmp_path: Path, validate_only: bool) -> None:
+    with running_gateway(tmp_path) as gateway, RawClient((gateway.host, gateway.port)) as client:
+        make_topic(client, "plain", remote_storage_enable="false")
+        wanted = new_topic("tiered", configs=[(TIERED, "true")])
+        rows = [
+            *create(client, wanted, validate_only=validate_only),
+            *increment(client, (2, "plain", [(TIERED, 0, "true")]), validate_only=validate_only),
+            *alter(client, (2, "plain", [(TIERED, "true")]), validate_only=validate_only),
+        ]
+        assert [row.error_code for row in rows] == [ErrorCode.INVALID_CONFIG] * 3
+        assert all("remote.log.storage.system.enable is false" in row.error_message for row in rows)
+        assert topic_names(client) == {"plain"}
+        assert setting(client, "plain", TIERED) == "false"
+
+
+def test_a_topic_that_was_tiered_before_can_be_changed(tmp_path: Path) -> None:
+    with (
+        running_gateway(tmp_path, remote_log_storage_system_enable="true") as gateway,
+        RawClient((gateway.host, gateway.port)) as client,
+    ):
+        make_topic(client, "t", remote_storage_enable="true")
+    with running_gateway(tmp_path) as gateway, RawClient((gateway.host, gateway.port)) as client:
+        (row,) = increment(client, (2, "t", [("retention.ms", 0, "1000")]))
+        assert (row.error_code, setting(client, "t", TIERED)) == (0, "true")
+        (row,) = increment(client, (2, "t", [(TIERED, 0, "false")]))
+        assert (row.error_code, setting(client, "t", TIERED)) == (0, "false")
