@@ -9,9 +9,11 @@ which is made again never sees the objects of the deleted one), and `<stream>` i
     <namespace>/manifest/<stream>/<chunk index>.mlog
     <namespace>/manifest/<stream>/snapshot_<id>.bin
     <namespace>/manifest/<stream>/<bundle>
+    <namespace>/probe/<32 hex digits>                        for a moment, in a place of its own: looking for
+                                                             what was left of one lists nothing else
 
 Offsets and chunk indexes are 20 digits, so that keys sort as numbers do. A topic's directory name ends with
-an id of 22 characters, so that none is called `manifest`.
+an id of 22 characters, so that none is called `manifest` or `probe`.
 """
 
 from __future__ import annotations

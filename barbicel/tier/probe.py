@@ -21,7 +21,7 @@ def probe(store: ObjectStore, namespace: str) -> None:
 
     Leaves nothing behind, unless the store goes away in between.
     """
-    key = f"{namespace}/probe-{uuid4().hex}"
+    key = f"{namespace}/probe/{uuid4().hex}"
     created = store.put_new(key, [FIRST])
     try:
         _check_creates_once(store, key)

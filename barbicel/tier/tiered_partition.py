@@ -34,6 +34,7 @@ from barbicel.tier.back_off import BackOff
 from barbicel.tier.cold_reader import TieredSegment
 from barbicel.tier.hydrate import Hydrations
 from barbicel.tier.local_log import LocalLog, LocalSegment, StoredBatch
+from barbicel.tier.manifest_log.reconciliation import differences
 from barbicel.tier.manifest_log.stream import ManifestStream
 from barbicel.tier.offload import NothingToUpload, Offload, UploadStopped
 from barbicel.tier.policy import Policy, Tier
@@ -80,6 +81,8 @@ class TieredPartition:
         self._foreign: ForeignManifest | None = None
         # Whether all that is in the store of the manifest was looked through.
         self._is_compacted = False
+        # What was found when the store was held against the manifest, until somebody takes it.
+        self._findings: list[str] = []
         # Since the start, for whoever watches.
         self.uploaded_bytes = self.failed_uploads = 0
         self._tiered: tuple[SegmentEntry, ...] = ()
@@ -493,11 +496,17 @@ class TieredPartition:
         """Once after a start: does the store have what the manifest says?"""
         if not self._is_reconciled:
             self._upload_manifest()
-            self.stream.reconcile(self._tier.store, self._tier.keys)
+            found = self.stream.reconcile(self._tier.store, self._tier.keys)
             for entry in self._catalogue.needing_repair:
                 self._look_at_damaged(entry)
+            self._findings += differences(found, self._catalogue.needing_repair)
             self._is_reconciled = True
             self._look_again()
+
+    def take_findings(self) -> list[str]:
+        """What there is to tell of what the store has, once."""
+        findings, self._findings = self._findings, []
+        return findings
 
     def _look_at_damaged(self, entry: SegmentEntry) -> None:
         """Somebody may have mended the object: read all of it."""

@@ -99,6 +99,28 @@ def objects_of(rig: Rig) -> list[str]:
     return sorted([*rig.store.keys(".kfs"), *rig.store.keys(".index")])
 
 
+# --- what is told of the store ------------------------------------------------------------------------------
+
+
+def test_after_a_start_it_is_told_once_what_the_store_has_and_has_not(rig: Rig) -> None:
+    partition = rig.open()
+    rig.settle(partition, EVICT)
+    assert partition.take_findings() == []
+    partition.close()
+    keys = KEYS.topic(TOPIC_DIR)
+    rig.store.inner.delete(keys.segment(0, 100))
+    rig.store.inner.put_new(keys.segment(0, 999), [b"nobody's"])
+    again = rig.open()
+    rig.settle(again, EVICT)
+    assert again.take_findings() == [
+        f"1 segments in the store need repair, the first is {keys.segment(0, 100)}: object missing",
+        f"1 objects are left that no record speaks of, the first is {keys.segment(0, 999)}",
+    ]
+    rig.settle(again, EVICT)
+    assert again.take_findings() == []
+    assert keys.segment(0, 999) in objects_of(rig)
+
+
 # --- copying ----------------------------------------------------------------------------------------------
 
 

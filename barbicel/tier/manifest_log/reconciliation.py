@@ -14,6 +14,7 @@ from barbicel.codecs.aof2_events import RepairReason, SegmentNeedsRepair, Segmen
 from barbicel.codecs.aof2_manifest import ChunkHeader, ManifestRecord
 from barbicel.codecs.manifest_snapshot import Progress, SegmentEntry
 from barbicel.errors import ObjectMissing
+from barbicel.tier.catalogue import Catalogue
 from barbicel.tier.keys import Keys
 from barbicel.tier.manifest_log.local_stream import LocalStream
 from barbicel.tier.manifest_log.remote import RemoteSource
@@ -23,11 +24,13 @@ from barbicel.tier.object_store import ObjectInfo, ObjectStore
 __all__ = [
     "Reconciliation",
     "compare",
+    "differences",
     "find_gaps",
     "index_key",
     "list_segment_objects",
     "reconcile",
     "repair_reason",
+    "unknown_objects",
 ]
 
 
@@ -133,7 +136,7 @@ def _reconcile_segments(
         stream.commit()
     broken = {entry.segment_id: reasons[entry.segment_id] for entry in changed if reasons[entry.segment_id]}
     repaired = [entry.segment_id for entry in changed if not reasons[entry.segment_id]]
-    return broken, repaired, _unknown(stream, objects)
+    return broken, repaired, unknown_objects(stream.catalogue, objects)
 
 
 def _is_news(entry: SegmentEntry, reason: RepairReason) -> bool:
@@ -143,8 +146,29 @@ def _is_news(entry: SegmentEntry, reason: RepairReason) -> bool:
     return reason is not entry.repair
 
 
-def _unknown(stream: LocalStream, objects: Mapping[str, ObjectInfo]) -> list[str]:
-    known = {entry.key for entry in stream.catalogue.segments if entry.upload is not Progress.NONE}
-    known |= {pending.key for pending in stream.catalogue.pending_deletes}
+def differences(found: Reconciliation, needing_repair: Sequence[SegmentEntry]) -> Iterator[str]:
+    """In words, for whoever keeps a log: how many of each kind, and the first one."""
+    if needing_repair:
+        first = needing_repair[0]
+        reason = first.repair.name.lower().replace("_", " ")
+        yield f"{len(needing_repair)} segments in the store need repair, the first is {first.key}: {reason}"
+    if found.damaged:
+        yield (
+            f"{len(found.damaged)} objects of the manifest are not what this disk has,"
+            f" the first is {found.damaged[0]}"
+        )
+    if found.missing:
+        first_gone, last_gone = found.missing[0]
+        yield f"chunks {first_gone} to {last_gone} of the manifest are neither here nor in the store"
+    if found.unknown:
+        yield (
+            f"{len(found.unknown)} objects are left that no record speaks of, the first is {found.unknown[0]}"
+        )
+
+
+def unknown_objects(catalogue: Catalogue, objects: Mapping[str, ObjectInfo]) -> list[str]:
+    """The keys of those that no record speaks of."""
+    known = {entry.key for entry in catalogue.segments if entry.upload is not Progress.NONE}
+    known |= {pending.key for pending in catalogue.pending_deletes}
     known |= {index_key(key) for key in known}
     return [key for key in objects if key not in known]

@@ -20,6 +20,7 @@ from barbicel.tier.manifest_log.reconciliation import (
     find_gaps,
     list_segment_objects,
     repair_reason,
+    unknown_objects,
 )
 from barbicel.tier.manifest_log.recovery import DirectorySource, steadily, survey
 from barbicel.tier.manifest_log.remote import RemoteSource
@@ -160,3 +161,6 @@ def _verify_segments(
         if entry.is_tiered and (reason := repair_reason(entry, objects)):
             name = reason.name.lower().replace("_", " ")
             yield Finding(Severity.DAMAGE, entry.key, f"segment {entry.segment_id}: {name}")
+    for key in unknown_objects(catalogue, objects):
+        # Beside a running server one may have come since the manifest was read.
+        yield Finding(Severity.NOTE, key, "no record of the manifest speaks of it")

@@ -102,6 +102,16 @@ def test_what_is_wrong_in_the_store(stream: ManifestStream, disk: FaultDisk, sto
     }
 
 
+def test_an_object_that_no_record_speaks_of_is_told_and_left(
+    stream: ManifestStream, disk: FaultDisk, store: FlakyStore
+) -> None:
+    put_segment(store, 900)
+    key = segment_key(900)
+    found = [(each.severity, each.place, each.message) for each in findings(disk, store)]
+    text = "no record of the manifest speaks of it"
+    assert found == [(Severity.NOTE, index_key(key), text), (Severity.NOTE, key, text)]
+
+
 def test_chunks_that_are_nowhere_and_chunks_that_could_go(
     stream: ManifestStream, disk: FaultDisk, store: FlakyStore
 ) -> None:

@@ -21,7 +21,7 @@ from barbicel.tier.probe import probe
 
 __all__ = ["PROBE_MS", "check_claim", "claim", "describe_topic", "sweep_probes"]
 
-PROBE = re.compile(r"probe-[0-9a-f]{32}")
+PROBE = re.compile(r"probe/[0-9a-f]{32}")
 # Nobody's probe takes as long.
 PROBE_MS = 60 * 60 * 1000
 DESCRIBING_TRIES = 3
@@ -60,7 +60,7 @@ def check_claim(store: ObjectStore, keys: Keys, cluster: ClusterFile) -> None:
 
 def sweep_probes(store: ObjectStore, keys: Keys, now_ms: int) -> None:
     """A store that went away, or a server that was killed, in the middle of a probe has left its object."""
-    for info in list(store.list(f"{keys.prefix}probe-")):
+    for info in list(store.list(f"{keys.prefix}probe/")):
         is_probe = PROBE.fullmatch(info.key.removeprefix(keys.prefix))
         if is_probe and info.modified_ms < now_ms - PROBE_MS:
             store.delete(info.key)

@@ -272,6 +272,8 @@ class Tiering:
                 self._described[topic.id] = topic
 
     def _tell(self, attached: Attached, problems: Iterable[BarbicelError]) -> None:
+        for finding in attached.tiered.take_findings():
+            _log.warning("the tier of %s: %s (see 'barbicel manifest verify')", _name(attached), finding)
         for problem in problems:
             # Its topic was deleted meanwhile, or the server stops.
             if not isinstance(problem, LogClosed) and self._pace.is_due():

@@ -63,9 +63,9 @@ def test_a_claim_that_cannot_be_read_is_an_error_and_stays(store: DirectoryObjec
 
 
 def test_old_probes_are_swept_and_nothing_else(store: DirectoryObjects, tmp_path: Path) -> None:
-    old, new = f"ours/probe-{uuid4().hex}", f"ours/probe-{uuid4().hex}"
+    old, new = f"ours/probe/{uuid4().hex}", f"ours/probe/{uuid4().hex}"
     # Another namespace may have a name that looks like one.
-    others = ["ours/probe-x/cluster.json", f"ours/probe-{uuid4().hex}/cluster.json", "ours/probe-1"]
+    others = ["ours/probe/cluster.json", f"ours/probe/{uuid4().hex}/cluster.json", "ours/probe/1"]
     for key in (old, *others):
         store.put_new(key, [b"first"])
     then = wall_clock_ms() / 1000 - 2 * HOUR_MS / 1000
