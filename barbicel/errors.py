@@ -257,7 +257,7 @@ class LogBehindStore(BarbicelError):
 
 
 class ForeignManifest(ObjectExists):
-    """The object store has chunks of a manifest that are not from this disk: two have written one stream."""
+    """The object store has something of a partition that is not from this disk: two have written it."""
 
 
 class NotVerified(StoreError):

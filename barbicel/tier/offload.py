@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias, TypeVar
 
 from crc32c import crc32c
@@ -26,8 +27,10 @@ from barbicel.errors import (
     CorruptFile,
     CorruptLog,
     DiskError,
+    ForeignManifest,
     NotVerified,
     ObjectExists,
+    ObjectMissing,
     StoreError,
 )
 from barbicel.tier import transitions
@@ -39,6 +42,7 @@ from barbicel.tier.one_pass import OnePass, PlainBatches
 from barbicel.tier.packing import Kept, NoBatches, Packed, pieces, survey
 from barbicel.tier.transitions import Reason
 from barbicel.tier.warm import open_warm, read_warm, remove_warm, warm_path, write_warm
+from barbicel.tier.whole_segment import check_whole
 
 __all__ = ["GiveWay", "NothingToUpload", "Offload", "UploadStopped"]
 
@@ -79,26 +83,56 @@ class Offload:
     check_store: Callable[[], None] = lambda: None
     # Raises UploadStopped once nothing more shall be uploaded.
     check_open: Callable[[], None] = lambda: None
+    # Base offsets whose keys were found free, or have something of an earlier try of this disk.
+    own: set[int] = field(default_factory=set)
 
     def copy(self, segment: LocalSegment, give_way: GiveWay = lambda _: None) -> None:
         """On return the store has the segment, verified, and the manifest says so durably.
 
         `give_way` is asked before anything is sent: once for what is put at once, for what is larger again
-        and again. Raises NothingToUpload, UploadStopped, or another BarbicelError; then the manifest says
-        that it failed, and why.
+        and again. Raises NothingToUpload, UploadStopped, ForeignManifest, or another BarbicelError; then the
+        manifest says that it failed, and why.
         """
         base_offset = segment.base_offset
         key = self.keys.segment(self.partition, base_offset)
         try:
+            self._check_own(base_offset, key)
+            self._note_opened(base_offset)
             packed, info = self._copy_body(segment, key, give_way)
             index_info = self._upload_index(self.keys.index(self.partition, base_offset), packed.index)
             self.check_store()
-        except (NothingToUpload, UploadStopped):
+        except (NothingToUpload, UploadStopped, ForeignManifest):
             raise
         except BarbicelError as error:
+            self._note_opened(base_offset)
             self._commit(transitions.upload_failed(base_offset, key, _reason(error)))
             raise
         self._done(segment, packed, info, index_info)
+
+    def _check_own(self, base_offset: int, key: str) -> None:
+        """Raises ForeignManifest if another server has uploaded a segment of this offset, and all of it.
+
+        What a server that is lost did not finish is nobody's. Nothing is in the manifest before: it must not
+        go on where the other one's does.
+        """
+        if base_offset in self.own:
+            return
+        try:
+            self.store.head(self.keys.index(self.partition, base_offset))
+            check_whole(partial(self.store.get, key), self.store.head(key).size)
+        except (ObjectMissing, CorruptFile):
+            self.own.add(base_offset)
+            return
+        raise ForeignManifest(
+            "the object store has a segment of this offset that is not from this disk",
+            path=key,
+            hint="this directory is an older copy, or another server uses the namespace: see docs/tiering.md",
+        )
+
+    def _note_opened(self, base_offset: int) -> None:
+        entry = self.stream.catalogue.segment(base_offset)
+        if entry is None or not entry.is_opened:
+            self.stream.append(transitions.opened(base_offset))
 
     def _done(self, segment: LocalSegment, packed: Packed, info: ObjectInfo, index_info: ObjectInfo) -> None:
         entry = self.stream.catalogue.segment(segment.base_offset)

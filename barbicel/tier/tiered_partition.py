@@ -75,6 +75,10 @@ class TieredPartition:
         self._is_closing = False
         # Sealed segments that hold nothing, because a repair has given all of it up.
         self._empty: set[int] = set()
+        # Those of which the store has something from this disk, or had when it was tried.
+        self._own = {
+            entry.segment_id for entry in self._catalogue.segments if entry.upload is not Progress.NONE
+        }
         self._back_off = BackOff(tier.first_back_off_ms, tier.longest_back_off_ms)
         self._is_reconciled = False
         # Once it is known that the store has the manifest of somebody else; until a restart.
@@ -345,6 +349,7 @@ class TieredPartition:
             clock=self._tier.clock,
             check_store=self._tier.check_store,
             check_open=self._check_open,
+            own=self._own,
         )
         pending = self.pending
         for left, segment in zip(range(len(pending), 0, -1), pending, strict=True):
@@ -367,9 +372,6 @@ class TieredPartition:
             raise UploadStopped("this partition is being closed", path=self.log.path)
 
     def _copy(self, offload: Offload, segment: LocalSegment, *, is_patient: bool) -> None:
-        entry = self._catalogue.segment(segment.base_offset)
-        if entry is None or not entry.is_opened:
-            self.stream.append(transitions.opened(segment.base_offset))
         try:
             offload.copy(segment, self._give_way if is_patient else lambda _: self._check_open())
         except NothingToUpload:
