@@ -35,6 +35,8 @@ def data(tmp_path: Path) -> Path:
 def unflushed(tmp_path: Path) -> Path:
     """A directory of which nothing was uploaded."""
     with embedded_broker(tmp_path, remote_log_manager_task_interval_ms=10**9) as broker:
+        # The only pass there is comes before there is anything.
+        broker.until(lambda: broker.tiering.is_ready and not broker.tiering._busy)
         broker.create("orders", retention_ms="-1")  # its clock stands still
         broker.produce(SENT, "orders")
     return tmp_path / "data"
