@@ -49,7 +49,10 @@ TABLE_COLUMNS = 8
 
 VARINT_BYTES = 5
 VARLONG_BYTES = 9  # a tenth byte is for numbers that no sane timestamp reaches
-HIGHEST_BASE_OFFSET = 2**62  # so that no sum of it and a delta goes beyond 64 bits
+# So that no sum of them and a delta goes beyond 64 bits, a delta having 9 bytes at most. It must be known before
+# they are added: for compiled code a sum that is too large cannot be, and a look at it is left out.
+HIGHEST_BASE_OFFSET = 2**62
+HIGHEST_BASE_TIMESTAMP = 2**62
 GIVEN_UP = -1
 
 
@@ -174,8 +177,6 @@ def _fill_batch(
             return GIVEN_UP, 0
         previous_delta = delta
         timestamp = batch[BASE_TIMESTAMP] + timestamp_delta
-        if (timestamp_delta < 0) != (timestamp < batch[BASE_TIMESTAMP]):  # beyond 64 bits
-            return GIVEN_UP, 0
         position = _take(data, position, record_end, KEY, row, bounds, cells, is_there)
         if position < 0:
             return GIVEN_UP, 0
@@ -218,6 +219,8 @@ def _fill(
         if batch[START] < 0 or batch[END] > len(data):
             return GIVEN_UP, 0
         if batch[BASE_OFFSET] < 0 or batch[BASE_OFFSET] > HIGHEST_BASE_OFFSET:
+            return GIVEN_UP, 0
+        if not -HIGHEST_BASE_TIMESTAMP <= batch[BASE_TIMESTAMP] <= HIGHEST_BASE_TIMESTAMP:
             return GIVEN_UP, 0
         row, headers = _fill_batch(
             data,

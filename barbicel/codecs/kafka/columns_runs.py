@@ -53,6 +53,7 @@ HEAD_BYTES = RECORD_HEAD.size
 LAST_DELTA_AT, BASE_TIMESTAMP_AT, COUNT_AT = 23, 27, 57
 UNUSUAL_BITS = CODEC_BITS | CONTROL_BIT | TRANSACTIONAL_BIT
 HIGHEST_OFFSET = 2**62
+HIGHEST_DELTA = 2**31 - 1  # it is signed: beyond that it is below 0
 
 POLYNOMIAL = 0x82F63B78
 LANES = 8
@@ -153,7 +154,7 @@ def _describe(data: U8, start: int, end: int, offset: int, span: int, row: I64) 
     attributes = _number(data, start + ATTRIBUTES_AT, 2)
     last_delta = _number(data, start + LAST_DELTA_AT, 4)
     count = _number(data, start + COUNT_AT, 4)
-    if attributes & UNUSUAL_BITS or last_delta + 1 != span:
+    if attributes & UNUSUAL_BITS or last_delta + 1 != span or last_delta > HIGHEST_DELTA:
         return False
     if count > (size - BATCH_HEADER_BYTES) // MIN_RECORD_BYTES:
         return False

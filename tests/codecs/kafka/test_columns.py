@@ -210,6 +210,15 @@ def test_times_at_the_edges_are_left_to_the_plain_decoder() -> None:
     assert [row.timestamp_ms for row in agreed(data) or []] == times
 
 
+@pytest.mark.parametrize("base", [2**63 - 1, 2**63 - 5, -(2**63), -(2**63) + 4])
+@pytest.mark.parametrize("change", [-9, 9])
+def test_a_time_beyond_64_bits_is_never_another_time(base: int, change: int) -> None:
+    data = bytearray(build_batch([NewRecord(100, None, b"a"), NewRecord(100 + change, None, b"b")]))
+    struct.pack_into(">q", data, 27, base)
+    is_possible = -(2**63) <= base + change < 2**63
+    assert (agreed(with_crc(bytes(data))) is not None) == is_possible
+
+
 def test_an_offset_beyond_all_others() -> None:
     data = build_batch([NewRecord(0, None, b"a")], base_offset=2**63 - 2)
     assert [row.offset for row in agreed(data) or []] == [2**63 - 2]

@@ -14,7 +14,7 @@ from barbicel.codecs.kafka.record_batch import BadBatch, decode_header
 from barbicel.codecs.kafka.records import KafkaRecord
 from barbicel.codecs.kafka.records import decode_records as decode_kafka
 from barbicel.codecs.keratin_record import decode_records, encode_lost, encode_record
-from tests.codecs.kafka.golden_batches import batch_of
+from tests.codecs.kafka.golden_batches import batch_of, with_crc
 from tests.codecs.kafka.test_columns import ALL, any_headers, blobs, rows
 
 FAR = 2**62
@@ -105,6 +105,9 @@ MARKER = build_control_batch(
 ONE = [NewRecord(T, None, b"x")]
 LIE = bytearray(batch_of(bytes.fromhex("0c 00 00 00 01 01 00"), count=1))
 LIE[:8] = (FIRST + 1).to_bytes(8)
+# lastOffsetDelta is signed: this one is below 0.
+FAR_DELTA = bytearray(build_batch(ONE, base_offset=FIRST + 1))
+FAR_DELTA[23:27] = (2**31).to_bytes(4)
 UNUSUAL = {
     "compressed": framed(build_batch(ONE, base_offset=FIRST + 1, codec=Codec.LZ4)),
     "transactional": framed(
@@ -119,6 +122,9 @@ UNUSUAL = {
     ),
     "another span inside": b"".join(
         encode_record(FIRST + 1, 2, T, b"", build_batch(ONE, base_offset=FIRST + 1))
+    ),
+    "a span of more than 31 bits": b"".join(
+        encode_record(FIRST + 1, 2**31 + 1, T, b"", with_crc(bytes(FAR_DELTA)))
     ),
     "a wrong crc inside": framed(bytes(LIE[:-1]) + b"\x01"),
 }
