@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from barbicel.keratin import Log, LogSettings
 from barbicel.pipeline.jobs import surveys
+from barbicel.pipeline.jobs.stores import parse_store
 from barbicel.pipeline.jobs.surveys import spans_of
+from barbicel.pipeline.jobs.verify import survey_store
 from tests.cli.support import document, run, words
+from tests.pipeline.source.stored import append, batch, make_topic, records
 from tests.pipeline.source.test_tiered import COPY_AND_EVICT, fill, objects, partition
 from tests.pipeline.topics import (
     FIRST_MS,
@@ -98,13 +102,63 @@ def test_what_is_gone_and_what_is_damaged_is_told_exactly(spark: SparkSession, c
     missing, corrupt = store["problems"]
     first, end = int(gone.stem), int(following.stem)
     assert missing.startswith(f"kept.long-0: in offsets {first} to {end - 1}: {gone}: open failed")
-    assert corrupt.startswith(f"kept.long-0: in offsets {int(damaged.stem)} to ")
-    assert f"{damaged}: at byte " in corrupt
     (survey,) = (one for one in store["partitions"] if one["topic"] == "kept.long")
+    _, hidden = survey["missing"]
     assert survey["missing"][0] == [first, end]
+    # The batch that has it, and no other.
+    assert hidden[0] >= int(damaged.stem)
+    assert hidden[1] == hidden[0] + 50
+    told = f"offsets {hidden[0]} to {hidden[1] - 1}"
+    assert corrupt.startswith(f"kept.long-0: in {told}: {damaged}: at byte ")
+    assert f"{told} cannot be read" in corrupt
     lost = sum(span[1] - span[0] for span in survey["missing"])
     assert survey["records"] + lost == (1000 if damaged != files[-1] else survey["end_offset"])
     assert {one["topic"] for one in store["partitions"]} == {TOPIC, "keptqueue", "kept.long"}
+
+
+@pytest.fixture
+def long(tmp_path: Path) -> Path:
+    """Three segments, each with an index of some forty entries."""
+    (directory,) = make_topic(tmp_path, "long")
+    settings = LogSettings(segment_max_bytes=150_000, index_stride_bytes=4096, preallocate_max_bytes=0)
+    with Log.open(str(directory), settings=settings) as log:
+        for first in range(0, 3000, 10):
+            append(log, batch(records(10, first, 100)))
+    return tmp_path
+
+
+@pytest.mark.parametrize("number", [1, -1], ids=["sealed", "active"])
+def test_damage_hides_no_more_than_it_must(spark: SparkSession, long: Path, number: int) -> None:
+    files = segments(long, "long")
+    assert len(files) == 3
+    damaged, base = files[number], int(files[number].stem)
+    data = bytearray(damaged.read_bytes())
+    data[len(data) // 2] ^= 1
+    damaged.write_bytes(data)
+    found = survey_store(spark, parse_store(str(long)), {"subscribe": "long"})
+    (problem,), (survey,) = found.problems, found.partitions
+    assert f"{damaged}: at byte " in problem
+    ((first, end),) = survey.missing
+    assert (survey.first_offset, survey.end_offset, survey.records) == (0, 3000, 3000 - (end - first))
+    if number == 1:
+        assert base < first < end < int(files[2].stem)
+        assert end - first <= 40  # what lies between two entries of the index
+    else:
+        assert (first, end) == (base, 3000)
+    assert not found.is_whole
+
+
+def test_a_segment_that_is_damaged_all_over(
+    spark: SparkSession, long: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not read piece by piece for ever, and each of its offsets is told."""
+    monkeypatch.setattr("barbicel.pipeline.jobs.verify.READS_INSIDE", 6)
+    _, damaged, last = segments(long, "long")
+    damaged.write_bytes(damaged.read_bytes()[:68] + bytes(damaged.stat().st_size - 68))
+    found = survey_store(spark, parse_store(str(long)), {"subscribe": "long"})
+    (survey,) = found.partitions
+    assert survey.missing == [(int(damaged.stem), int(last.stem))]
+    assert 1 <= len(found.problems) <= 6
 
 
 def test_differences_are_told_record_by_record(

@@ -49,8 +49,8 @@ TABLE_COLUMNS = 8
 
 VARINT_BYTES = 5
 VARLONG_BYTES = 9  # a tenth byte is for numbers that no sane timestamp reaches
-# So that no sum of them and a delta goes beyond 64 bits, a delta having 9 bytes at most. It must be known before
-# they are added: for compiled code a sum that is too large cannot be, and a look at it is left out.
+# So that no sum of them and a delta, of 9 bytes at most, goes beyond 64 bits. It must be known before they
+# are added: for a compiler there is no sum that is too large, and it leaves out whatever looks for one.
 HIGHEST_BASE_OFFSET = 2**62
 HIGHEST_BASE_TIMESTAMP = 2**62
 GIVEN_UP = -1

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["reason_of"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["reason_of", "untold_failures"]
 
 # Spark's own messages carry the stack of the JVM behind them.
 TOLD_LINES = 12
+# Who logs the stacks of a task that has failed.
+_TELLERS = (
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.sql.execution.python",
+)
 _OWN_ERROR = re.compile(r"^(?:[\w.]*\.)?barbicel\.[\w.]+: (?P<message>.+)$", re.MULTILINE)
 
 
@@ -15,3 +27,18 @@ def reason_of(error: BaseException) -> str:
     """What our own code has said there, with its hint; or else how Spark begins to tell it."""
     told = _OWN_ERROR.findall(str(error))
     return str(told[-1]) if told else "\n".join(str(error).splitlines()[:TOLD_LINES])
+
+
+@contextmanager
+def untold_failures(spark: SparkSession) -> Iterator[None]:
+    """While it lasts Spark does not log why tasks have failed: for who expects that, and tells it better."""
+    log4j: Any = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+    configurator = log4j.core.config.Configurator
+    levels = {name: log4j.LogManager.getLogger(name).getLevel() for name in _TELLERS}
+    for name in _TELLERS:
+        configurator.setLevel(name, log4j.Level.OFF)
+    try:
+        yield
+    finally:
+        for name, level in levels.items():
+            configurator.setLevel(name, level)

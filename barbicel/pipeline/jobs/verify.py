@@ -1,7 +1,8 @@
 """Whether a store has everything, or two stores the same: counts, offsets without gaps, checksums, digests.
 
-Reading checks the CRC of every batch. A segment that cannot be read does not keep the others from being
-looked at. Where two stores differ, only the blocks of offsets that differ are compared row by row.
+Reading checks the CRC of every batch. What cannot be read does not keep all else from being looked at: it is
+searched for in halves, down to what lies between two entries of a segment's index. Where two stores differ,
+only the blocks of offsets that differ are compared row by row.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from barbicel.disk import RealDisk
-from barbicel.errors import BarbicelError, offsets_text
-from barbicel.pipeline.jobs.reasons import reason_of
+from barbicel.errors import BarbicelError, CorruptLog, offsets_text
+from barbicel.pipeline.jobs.reasons import reason_of, untold_failures
 from barbicel.pipeline.jobs.stores import Store, planned_spans, read_records
 from barbicel.pipeline.jobs.surveys import (
     BLOCK_OFFSETS,
@@ -32,10 +34,15 @@ from barbicel.pipeline.jobs.surveys import (
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from barbicel.pipeline.source.places import Place
+    from barbicel.pipeline.source.shapes import Shape, Stretch
+
 __all__ = ["Difference", "StoreSurvey", "compare_stores", "survey_store"]
 
 # Rows that differ and are named one by one, in all.
 MAX_NAMED = 100_000
+# Reads inside of one segment, in search of its damage. One place in the longest segment takes 40 of them.
+READS_INSIDE = 64
 _WHAT = re.compile("(?i)subscribe|topic$|assign$|starting|ending|partition$")
 
 
@@ -64,35 +71,59 @@ class Difference:
 def survey_store(spark: SparkSession, store: Store, options: Mapping[str, str]) -> StoreSurvey:
     """Look at everything; only what a gateway as a whole does not answer is raised."""
     options = {**options, "failOnDataLoss": "false"}
-    try:
-        spans = planned_spans(spark, store, options)
-        return StoreSurvey(survey_records(read_records(spark, store, options), spans))
-    except Exception:
-        if store.servers is not None:
-            raise
-    return _survey_one_by_one(spark, store, options)
+    if store.servers is not None:
+        return _survey_at_once(spark, store, options)
+    with untold_failures(spark):
+        try:
+            return _survey_at_once(spark, store, options)
+        except Exception:  # whatever it is, it is told of the part that has it
+            return _survey_one_by_one(spark, store, options)
+
+
+def _survey_at_once(spark: SparkSession, store: Store, options: Mapping[str, str]) -> StoreSurvey:
+    spans = planned_spans(spark, store, options)
+    return StoreSurvey(survey_records(read_records(spark, store, options), spans))
 
 
 def _survey_one_by_one(spark: SparkSession, store: Store, options: Mapping[str, str]) -> StoreSurvey:
     """Partition by partition, and one that cannot be read piece by piece."""
     from barbicel.pipeline.source.options import parse_options
     from barbicel.pipeline.source.places import find_places
+
+    parsed, found = parse_options({**store.options, **options}), StoreSurvey()
+    for place in find_places(RealDisk(), parsed):
+        try:
+            survey = _survey_place(spark, store, place, options, found.problems)
+        except BarbicelError as error:
+            found.problems.append(f"{place.topic}-{place.partition}: {error}")
+            continue
+        if survey is not None:
+            found.partitions.append(survey)
+    return found
+
+
+def _survey_place(
+    spark: SparkSession, store: Store, place: Place, options: Mapping[str, str], problems: list[str]
+) -> PartitionSurvey | None:
+    """Raises BarbicelError if it cannot even be told what there is of it."""
+    from barbicel.pipeline.source.options import ReadUpTo, parse_options
     from barbicel.pipeline.source.tiered import survey_place
 
-    disk, parsed, found = RealDisk(), parse_options({**store.options, **options}), StoreSurvey()
-    for place in find_places(disk, parsed):
-        looking = _Looking(spark, store, place.topic, place.partition, _how_to_read(options))
-        try:
-            shape = survey_place(disk, place, parsed)
-        except BarbicelError as error:
-            found.problems.append(f"{looking.name}: {error}")
-            continue
-        stretches = looking.look([(one.base_offset, one.end_offset) for one in shape.stretches])
-        found.problems += looking.problems
-        span = shape.start_offset, shape.end_offset
-        if stretches or span[0] < span[1]:
-            found.partitions.append(put_together(place.topic, place.partition, stretches, span))
-    return found
+    disk, end_offset = RealDisk(), 0
+    try:
+        shape = survey_place(disk, place, parse_options({**store.options, **options}))
+    except CorruptLog as error:
+        # In the segment that is written to. The others are there all the same.
+        problems.append(f"{place.topic}-{place.partition}: {error}")
+        options, end_offset = {**options, "readUpTo": ReadUpTo.SEALED}, error.end_offset
+        shape = survey_place(disk, place, parse_options({**store.options, **options}))
+    looking = _Looking(spark, store, place, _how_to_read(options))
+    stretches = looking.look_at(shape)
+    problems += looking.problems
+    span = shape.start_offset, max(shape.end_offset, end_offset)
+    if not stretches and span[0] >= span[1]:
+        return None
+    return put_together(place.topic, place.partition, stretches, span)
 
 
 def _how_to_read(options: Mapping[str, str]) -> dict[str, str]:
@@ -101,29 +132,63 @@ def _how_to_read(options: Mapping[str, str]) -> dict[str, str]:
 
 
 class _Looking:
-    """At one partition, in ever smaller pieces where something cannot be read, down to a segment."""
+    """At one partition, in ever smaller pieces where something cannot be read."""
 
-    def __init__(
-        self, spark: SparkSession, store: Store, topic: str, partition: int, options: Mapping[str, str]
-    ) -> None:
-        self._options = options
-        self.name = f"{topic}-{partition}"
+    def __init__(self, spark: SparkSession, store: Store, place: Place, options: Mapping[str, str]) -> None:
         self.problems: list[str] = []
+        self._options = options
         self._spark = spark
         self._store = store
-        self._place = (topic, partition)
+        self._place = place.key
+        self._reads_left = 0
 
-    def look(self, segments: Sequence[OffsetSpan]) -> list[OffsetStretch]:
+    def look_at(self, shape: Shape) -> list[OffsetStretch]:
+        """What there is. Whatever cannot be read is in `problems` then."""
+        return self._look(shape.stretches)
+
+    def _look(self, segments: Sequence[Stretch]) -> list[OffsetStretch]:
         if not segments:
             return []
+        first, end = segments[0].base_offset, segments[-1].end_offset
         try:
-            return self._read(segments[0][0], segments[-1][1])
+            return self._read(first, end)
         except Exception as error:
             if len(segments) == 1:
-                self.problems.append(f"{self.name}: in {offsets_text(*segments[0])}: {reason_of(error)}")
-                return []
+                return self._look_inside(segments[0], reason_of(error))
         middle = len(segments) // 2
-        return [*self.look(segments[:middle]), *self.look(segments[middle:])]
+        return [*self._look(segments[:middle]), *self._look(segments[middle:])]
+
+    def _look_inside(self, segment: Stretch, reason: str) -> list[OffsetStretch]:
+        from barbicel.pipeline.source.options import parse_options
+        from barbicel.pipeline.source.splitting import record_starts
+
+        known = len(self.problems)
+        options = parse_options({**self._store.options, **self._options})
+        starts = [segment.base_offset, *record_starts(RealDisk(), segment, options), segment.end_offset]
+        self._reads_left = READS_INSIDE
+        found = self._halves([*pairwise(starts)], reason)
+        if len(self.problems) == known:  # it is in what only a look at all of it sees, as its own sum
+            self._tell((segment.base_offset, segment.end_offset), reason)
+        return found
+
+    def _halves(self, pieces: Sequence[OffsetSpan], reason: str) -> list[OffsetStretch]:
+        """Of pieces of a segment that cannot be read all at once, for that reason."""
+        if len(pieces) == 1 or self._reads_left < 2:
+            self._tell((pieces[0][0], pieces[-1][1]), reason)
+            return []
+        found: list[OffsetStretch] = []
+        middle = len(pieces) // 2
+        for half in (pieces[:middle], pieces[middle:]):
+            self._reads_left -= 1
+            try:
+                found += self._read(half[0][0], half[-1][1])
+            except Exception as error:
+                found += self._halves(half, reason_of(error))
+        return found
+
+    def _tell(self, span: OffsetSpan, reason: str) -> None:
+        topic, partition = self._place
+        self.problems.append(f"{topic}-{partition}: in {offsets_text(*span)}: {reason}")
 
     def _read(self, first: int, end: int) -> list[OffsetStretch]:
         topic, partition = self._place

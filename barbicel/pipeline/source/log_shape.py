@@ -30,6 +30,7 @@ from barbicel.errors import CorruptFile, CorruptLog, DiskError, NotALog
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.manifest import read_manifest
 from barbicel.keratin.walk import Walk, is_record
+from barbicel.pipeline.source.options import ReadUpTo
 from barbicel.pipeline.source.shapes import LogStretch, Shape
 
 __all__ = ["index_entries", "survey_log"]
@@ -40,17 +41,19 @@ MAX_INDEX_BYTES = 1 << 30
 _ENTRY = np.dtype([("rel_offset", ">u4"), ("reserved0", ">u4"), ("position", ">u8")])
 
 
-def survey_log(disk: Disk, root: str, *, sync: bool = True, known: LogStretch | None = None) -> Shape:
+def survey_log(
+    disk: Disk, root: str, *, up_to: str = ReadUpTo.SYNCED, known: LogStretch | None = None
+) -> Shape:
     """Look at a log. `known` is the last stretch of an earlier look, from whose end it can go on.
 
-    Without `sync` it ends where the manifest vouches for it.
+    VOUCHED ends where the manifest vouches for it, SEALED where the active segment begins, unseen.
     Raises NotALog, CorruptFile, CorruptLog, DiskError.
     """
     layout = Layout(root)
     for look in range(LOOKS):
         try:
             manifest = read_manifest(disk, layout)
-            return _shape(disk, layout, manifest, sync, known)
+            return _shape(disk, layout, manifest, up_to, known)
         except DiskError as error:
             # Between the manifest and its files a trim or a roll may have come.
             if error.errno != errno.ENOENT or look == LOOKS - 1:
@@ -67,12 +70,16 @@ def _not_a_log(disk: Disk, layout: Layout, error: DiskError) -> Exception:
     return NotALog("there is no log in this directory", path=layout.root, hint=hint)
 
 
-def _shape(disk: Disk, layout: Layout, manifest: Manifest, sync: bool, known: LogStretch | None) -> Shape:
+def _shape(disk: Disk, layout: Layout, manifest: Manifest, up_to: str, known: LogStretch | None) -> Shape:
     stretches = [
         LogStretch(layout.log(base), base, last + 1, log_bytes)
         for base, last, log_bytes, _ in manifest.segments
     ]
-    stretches += _unsealed(disk, layout, manifest, sync, known)
+    base = manifest.active_base_offset
+    if up_to == ReadUpTo.SEALED:
+        stretches.append(LogStretch(layout.log(base), base, base, LOG_HEADER_BYTES))
+    else:
+        stretches += _unsealed(disk, layout, manifest, up_to == ReadUpTo.SYNCED, known)
     return Shape(manifest.log_start_offset, stretches[-1].end_offset, tuple(stretches))
 
 
@@ -106,7 +113,8 @@ def _active(
 
 def _is_still_there(file: File, size: int, known: LogStretch, base: int) -> bool:
     """Whether the log goes on behind an earlier look: a log that failed may have been cut back."""
-    return known.base_offset == base and is_record(file, known.last_position, size, known.last_offset)
+    is_same = known.path == file.path and known.base_offset == base
+    return is_same and is_record(file, known.last_position, size, known.last_offset)
 
 
 def _check_header(file: File, base: int) -> None:

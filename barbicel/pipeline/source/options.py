@@ -50,6 +50,7 @@ class ReadUpTo:
 
     SYNCED = "synced"
     VOUCHED = "vouched"
+    SEALED = "sealed"
 
 
 @dataclass(frozen=True)
@@ -205,6 +206,7 @@ def _by_partition(text: str, lowest: int) -> dict[str, dict[int, int]]:
     return found
 
 
+READ_UP_TO = (ReadUpTo.SYNCED, ReadUpTo.VOUCHED, ReadUpTo.SEALED)
 _BOOL = _word({"true": True, "false": False})
 
 # The name in lower case → the name, the field of Options, how it is read.
@@ -243,6 +245,6 @@ _TABLE: Mapping[str, tuple[str, str, Callable[[str], Any]]] = {
             _word({"read_committed": True, "read_uncommitted": False}),
         ),
         ("store", "store", str),
-        ("readUpTo", "read_up_to", _word({ReadUpTo.SYNCED: "synced", ReadUpTo.VOUCHED: "vouched"})),
+        ("readUpTo", "read_up_to", _word({one: one for one in READ_UP_TO})),
     )
 }

@@ -13,16 +13,16 @@ import numpy.typing as npt
 from barbicel.codecs.keratin_format import LOG_HEADER_BYTES
 from barbicel.codecs.kfs import KFS_HEADER_BYTES
 from barbicel.disk import Disk
-from barbicel.errors import CorruptFile
+from barbicel.errors import CorruptFile, StoreError
 from barbicel.pipeline.source.log_shape import index_entries
 from barbicel.pipeline.source.objects import open_object
 from barbicel.pipeline.source.options import Options
 from barbicel.pipeline.source.places import Place
-from barbicel.pipeline.source.shapes import LogStretch, ObjectStretch, Shape
+from barbicel.pipeline.source.shapes import LogStretch, ObjectStretch, Shape, Stretch
 from barbicel.pipeline.source.splits import LogSplit, ObjectSplit, Split
 from barbicel.pipeline.source.stored_batch import lost
 
-__all__ = ["OffsetRange", "split_ranges"]
+__all__ = ["OffsetRange", "record_starts", "split_ranges"]
 
 I64 = npt.NDArray[np.int64]
 
@@ -49,6 +49,22 @@ def split_ranges(disk: Disk, ranges: Sequence[OffsetRange], options: Options) ->
     return [split for wanted in ranges for split in _split_range(disk, wanted, options, split_bytes)]
 
 
+def record_starts(disk: Disk, stretch: Stretch, options: Options) -> list[int]:
+    """Offsets inside of a stretch at which it can be read from, as its index says; none if it has no use."""
+    offsets = np.empty(0, np.int64)
+    if isinstance(stretch, LogStretch):
+        if disk.exists(stretch.path):
+            offsets, _ = _log_index(disk, stretch)
+    else:
+        with suppress(CorruptFile, StoreError):
+            offsets, _ = _object_index(disk, stretch, options)
+    return [int(one) for one in offsets if stretch.base_offset < one < stretch.end_offset]
+
+
+def _log_index(disk: Disk, stretch: LogStretch) -> tuple[I64, I64]:
+    return index_entries(disk, f"{stretch.path.removesuffix('.log')}.idx", stretch.base_offset)
+
+
 def _split_range(disk: Disk, wanted: OffsetRange, options: Options, split_bytes: int) -> Iterator[Split]:
     reached = wanted.from_offset
     for stretch in wanted.shape.between(wanted.from_offset, wanted.end_offset):
@@ -64,7 +80,7 @@ def _split_range(disk: Disk, wanted: OffsetRange, options: Options, split_bytes:
 def _split_log(disk: Disk, wanted: OffsetRange, stretch: LogStretch, split_bytes: int) -> Iterator[Split]:
     first = max(wanted.from_offset, stretch.base_offset)
     end = min(wanted.end_offset, stretch.end_offset)
-    offsets, positions = index_entries(disk, f"{stretch.path.removesuffix('.log')}.idx", stretch.base_offset)
+    offsets, positions = _log_index(disk, stretch)
     usable = positions < stretch.size_bytes
     start = (stretch.base_offset, LOG_HEADER_BYTES)
     cuts = _cuts(offsets[usable], positions[usable], start, first, end, split_bytes)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from barbicel.clock import wall_clock_ms
 from barbicel.disk import Disk
 from barbicel.pipeline.source.log_shape import survey_log
-from barbicel.pipeline.source.options import Options, ReadUpTo
+from barbicel.pipeline.source.options import Options
 from barbicel.pipeline.source.places import Place
 from barbicel.pipeline.source.shapes import LogStretch, ObjectStretch, Shape
 from barbicel.tier.manifest_log.stream import ManifestStream
@@ -32,7 +32,7 @@ def survey_place(
     log = survey_log(
         disk,
         place.directory,
-        sync=options.read_up_to == ReadUpTo.SYNCED,
+        up_to=options.read_up_to,
         known=last_known if isinstance(last_known, LogStretch) else None,
     )
     manifest = _manifest_directory(place)

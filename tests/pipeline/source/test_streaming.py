@@ -18,6 +18,7 @@ from barbicel.pipeline.source.admission import at_most, new_offsets
 from barbicel.pipeline.source.arrow import KAFKA_SCHEMA
 from barbicel.pipeline.source.options import parse_options
 from barbicel.pipeline.source.places import NoSuchTopic
+from barbicel.pipeline.source.splits import LogSplit
 from barbicel.pipeline.source.stream_reader import StreamReader
 from barbicel.pipeline.source.transactions import OpenTransaction
 from tests.pipeline.source.stored import SMALL_SEGMENTS, T, append, batch, make_topic, records, rows_of
@@ -188,6 +189,26 @@ def test_a_topic_that_was_created_again_is_not_the_one_that_was_read(tmp_path: P
     lenient = stream(tmp_path, subscribe="orders", failOnDataLoss="false")
     end = lenient.latestOffset(start, ALL)
     assert len(rows(lenient, start, end)) == 8
+
+
+def test_a_topic_that_is_created_again_under_a_batch_is_read_once(tmp_path: Path) -> None:
+    (directory,) = make_topic(tmp_path, "orders")
+    log_of(directory, 5)
+    source = stream(tmp_path, subscribe="orders", failOnDataLoss="false")
+    start = source.initialOffset()
+    planned = source.latestOffset(start, ALL)
+    shutil.rmtree(directory.parent)
+    (directory,) = make_topic(tmp_path, "orders", 1, 2)
+    log_of(directory, 8)
+    read = rows(source, start, planned)
+    end = source.latestOffset(planned, ALL)
+    (split,) = source.partitions(planned, end)
+    assert isinstance(split, LogSplit)
+    assert split.stretch.path.startswith(str(directory))
+    assert read + rows(source, planned, end) == [("orders", 0, offset) for offset in range(8)]
+    strict = stream(tmp_path, subscribe="orders")
+    with pytest.raises(NoSuchTopic, match="deleted and created again"):
+        strict.partitions(start, planned)
 
 
 def test_a_topic_of_a_pattern_that_is_gone(tmp_path: Path) -> None:
