@@ -86,16 +86,19 @@ def replay(
       2  wrong usage, or something cannot be read or written
     """
     from barbicel.pipeline.jobs import replay as job
-    from barbicel.pipeline.jobs.stores import parse_store, read_records
+    from barbicel.pipeline.jobs.stores import check_servers, parse_store, read_records
 
-    target = into or topic
-    if parse_store(store).servers == bootstrap and target == topic:
+    target, source = into or topic, parse_store(store)
+    if source.servers == bootstrap and target == topic:
         raise click.UsageError("a topic into itself: name another one with --into")
     writing = parse_pairs("--target-option", target_options)
+    for servers in (source.servers, bootstrap):
+        if servers is not None:
+            check_servers(servers)
     spark = opened_session("replay", master, settings)
     wanted = job.Chosen(partitions, from_offset, to_offset, from_ms, to_ms)
-    reading = {**parse_pairs("--option", options), **job.reading_options(parse_store(store), wanted)}
-    chosen = job.choose(read_records(spark, parse_store(store), {"subscribe": topic, **reading}), wanted)
+    reading = {**parse_pairs("--option", options), **job.reading_options(source, wanted)}
+    chosen = job.choose(read_records(spark, source, {"subscribe": topic, **reading}), wanted)
     # Read twice, because the sink does not tell; what comes between the two is not in the number.
     count = chosen.count()
     if not dry_run:

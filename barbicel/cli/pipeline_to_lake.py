@@ -97,7 +97,7 @@ def to_lake(
         raise click.UsageError("the lake is --parquet or --iceberg")
     if iceberg is not None and checkpoint is None:
         raise click.UsageError("--iceberg needs --checkpoint")
-    from barbicel.pipeline.jobs.stores import parse_store
+    from barbicel.pipeline.jobs.stores import check_servers, parse_store
     from barbicel.pipeline.jobs.to_lake import LakeRules, start_stream
     from barbicel.pipeline.jobs.watching import await_end
 
@@ -118,6 +118,8 @@ def to_lake(
         reading=parse_pairs("--option", options),
     )
     rules.options()
+    if source.servers is not None:
+        check_servers(source.servers)
     spark = opened_session("to-lake", master, settings)
     lake = _lake(parquet, iceberg, catalog, properties, checkpoint, rows_per_file)
     query = start_stream(spark, source, lake, rules, every if follow else None)

@@ -62,11 +62,14 @@ def verify(
       2  wrong usage, or a store cannot be read at all
       3  something is missing, damaged or different: see the list
     """
-    from barbicel.pipeline.jobs.stores import parse_store, read_records, topic_options
+    from barbicel.pipeline.jobs.stores import check_servers, parse_store, read_records, topic_options
     from barbicel.pipeline.jobs.verify import compare_stores, survey_store
 
     chosen = {**topic_options(topics, pattern), **parse_pairs("--option", options)}
     stores = [parse_store(text) for text in (store, against) if text is not None]
+    for one in stores:
+        if one.servers is not None:
+            check_servers(one.servers)
     spark = opened_session("verify", master, settings)
     surveys = [survey_store(spark, one, chosen) for one in stores]
     differences: list[Difference] = []
@@ -128,6 +131,8 @@ def _tell(
         page.section(f"Only in {names[0]}", _lines(differences, "only_left"))
         page.section(f"Only in {names[1]}", _lines(differences, "only_right"))
         page.section("Different records", _lines(differences, "differing"))
+        if differences and differences[-1].is_cut:
+            page.line("There are more differences than these.")
     page.ending(_ending(surveys, differences))
 
 

@@ -26,7 +26,10 @@ PINS = f"{HERE}/pom.sha256"
 # Instead of the cache: a directory that somebody has filled.
 DIRECTORY_VARIABLE = "BARBICEL_SPARK_JARS"
 
-HOW = "run `make spark-jars` or `barbicel pipeline jars`, once for this machine"
+HOW = (
+    "run `make spark-jars` or `barbicel pipeline jars`, once for this machine;"
+    f" if {DIRECTORY_VARIABLE} names the directory, put the jars into it"
+)
 KEY_DIGITS = 16
 MAX_TEXT_BYTES = 1 << 20
 MAX_JAR_BYTES = 1 << 28

@@ -58,5 +58,7 @@ def spark(jars: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    with running_gateway(tmp_path_factory.mktemp("gateway"), num_partitions="3") as gateway:
+    # Tests give records old timestamps, and may take longer than retention waits.
+    own = {"num_partitions": "3", "log_retention_ms": "-1"}
+    with running_gateway(tmp_path_factory.mktemp("gateway"), **own) as gateway:
         yield gateway

@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from barbicel.disk import RealDisk
 from barbicel.keratin import Log, LogSettings
+from barbicel.keratin.layout import Layout
+from barbicel.keratin.recovery import plan_recovery
+from barbicel.keratin.repair import apply_plan
 from barbicel.pipeline.jobs import surveys
 from barbicel.pipeline.jobs.stores import parse_store
 from barbicel.pipeline.jobs.surveys import spans_of
@@ -116,6 +120,27 @@ def test_what_is_gone_and_what_is_damaged_is_told_exactly(spark: SparkSession, c
     assert {one["topic"] for one in store["partitions"]} == {TOPIC, "keptqueue", "kept.long"}
 
 
+def test_a_batch_that_is_missing_in_the_middle_of_a_gateways_log_is_told(
+    spark: SparkSession, stored: Path, tmp_path: Path
+) -> None:
+    """The connector passes over it without a word, whatever failOnDataLoss says."""
+    shutil.copytree(stored, tmp_path / "data")
+    damaged = segments(tmp_path / "data", "kept.long")[1]
+    data = bytearray(damaged.read_bytes())
+    data[len(data) // 2] ^= 1
+    damaged.write_bytes(data)
+    disk, root = RealDisk(), str(damaged.parent.parent)
+    apply_plan(disk, plan_recovery(disk, Layout(root), None, deep=True), FIRST_MS, accept_loss=True)
+    with running_gateway(tmp_path, log_retention_ms="-1") as gateway:
+        assert kafka(spark, gateway, subscribe="kept.long", failOnDataLoss="true").count() == 950
+        result = run("pipeline", "verify", gateway.bootstrap, "--topic", "kept.long", "--json")
+    assert result.exit_code == 3
+    (survey,) = document(result)["stores"][0]["partitions"]
+    ((first, end),) = survey["missing"]
+    assert (survey["records"], end - first, first % 50) == (950, 50, 0)
+    assert int(damaged.stem) <= first
+
+
 @pytest.fixture
 def long(tmp_path: Path) -> Path:
     """Three segments, each with an index of some forty entries."""
@@ -127,21 +152,23 @@ def long(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("number", [1, -1], ids=["sealed", "active"])
-def test_damage_hides_no_more_than_it_must(spark: SparkSession, long: Path, number: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "part"), [(1, 0.5), (-1, 0.5), (-1, 1)], ids=["sealed", "active", "behind its index"]
+)
+def test_damage_hides_no_more_than_it_must(spark: SparkSession, long: Path, number: int, part: float) -> None:
     files = segments(long, "long")
     assert len(files) == 3
     damaged, base = files[number], int(files[number].stem)
     data = bytearray(damaged.read_bytes())
-    data[len(data) // 2] ^= 1
+    data[int(part * (len(data) - 1))] ^= 1
     damaged.write_bytes(data)
     found = survey_store(spark, parse_store(str(long)), {"subscribe": "long"})
     (problem,), (survey,) = found.problems, found.partitions
     assert f"{damaged}: at byte " in problem
     ((first, end),) = survey.missing
     assert (survey.first_offset, survey.end_offset, survey.records) == (0, 3000, 3000 - (end - first))
-    if number == 1:
-        assert base < first < end < int(files[2].stem)
+    if part < 1:
+        assert base < first < end
         assert end - first <= 40  # what lies between two entries of the index
     else:
         assert (first, end) == (base, 3000)
@@ -192,7 +219,31 @@ def test_differences_are_told_record_by_record(
         "only_left": [[0, 5], [90, 100]],
         "only_right": [],
         "differing": [[40, 43]],
+        "is_cut": False,
     }
+
+
+def test_differences_are_told_however_many_they_are(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As spans, however long. Of too many spans it is said that there are more."""
+    sides = [tmp_path / "left", tmp_path / "right"]
+    for number, side in enumerate(sides):
+        (directory,) = make_topic(side, "twins")
+        with Log.open(str(directory)) as log:
+            for first in range(0, 100, 10):
+                append(log, batch(records(10, first + number * (first // 10 % 2))))
+            append(log, batch(records(500 * (1 - number) or 1, 100)))
+    monkeypatch.setattr("barbicel.pipeline.jobs.verify.MAX_NAMED", 6)
+    arguments = ("pipeline", "verify", sides[0], "--against", sides[1], "--topic", "twins")
+    (difference,) = document(run(*arguments, "--json"))["differences"]
+    assert difference["differing"] == [[first, first + 10] for first in range(10, 100, 20)]
+    assert (difference["only_left"], difference["only_right"]) == ([[101, 600]], [])
+    assert not difference["is_cut"]
+    monkeypatch.setattr("barbicel.pipeline.jobs.verify.MAX_NAMED", 3)
+    result = run(*arguments)
+    assert result.exit_code == 3
+    assert "There are more differences than these." in words(result)
 
 
 def test_spans() -> None:

@@ -20,13 +20,18 @@ _TELLERS = (
     "org.apache.spark.scheduler.TaskSetManager",
     "org.apache.spark.sql.execution.python",
 )
+_STACK = re.compile(r"at [\w.$/<>]+\(|\.\.\. \d+ more|An error occurred while calling ")
 _OWN_ERROR = re.compile(r"^(?:[\w.]*\.)?barbicel\.[\w.]+: (?P<message>.+)$", re.MULTILINE)
 
 
 def reason_of(error: BaseException) -> str:
-    """What our own code has said there, with its hint; or else how Spark begins to tell it."""
+    """What our own code has said there, with its hint; or else what Spark says of it, and of its causes."""
     told = _OWN_ERROR.findall(str(error))
-    return str(told[-1]) if told else "\n".join(str(error).splitlines()[:TOLD_LINES])
+    if told:
+        return str(told[-1])
+    lines = (line.strip().removeprefix(": ") for line in str(error).splitlines())
+    kept = [line for line in lines if line and not _STACK.match(line)]
+    return "; ".join(kept[:TOLD_LINES])
 
 
 @contextmanager

@@ -6,6 +6,7 @@ Both have Kafka's schema and the same options, so a job asks for topics and does
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Store",
+    "check_servers",
     "connection_options",
     "parse_store",
     "planned_spans",
@@ -28,6 +30,7 @@ __all__ = [
 _ADDRESS = re.compile(
     r"(?:kafka://)?(?P<servers>[A-Za-z0-9.\[\]:_-]+:[0-9]{1,5}(?:,[A-Za-z0-9.\[\]:_-]+:[0-9]{1,5})*)"
 )
+CONNECT_DEADLINE_S = 10
 # A path that looks like an address is told by one of these.
 _PATH_SIGNS = ("/", ".", "~")
 
@@ -58,6 +61,20 @@ def parse_store(text: str) -> Store:
     if found is None or text.startswith(_PATH_SIGNS):
         return Store(None, text)
     return Store(found["servers"], None)
+
+
+def check_servers(servers: str) -> None:
+    """Raises BarbicelError if none of them takes a connection: Spark would find out in some minutes."""
+    problems = []
+    for address in servers.split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_DEADLINE_S).close()
+            return
+        except (OSError, OverflowError) as error:
+            problems.append(f"{address}: {error}")
+    hint = "give the port of its Kafka clients; a directory whose name looks like an address begins with ./"
+    raise BarbicelError(f"no gateway is there: {'; '.join(problems)}", hint=hint)
 
 
 def topic_options(topics: Sequence[str], pattern: str | None) -> dict[str, str]:

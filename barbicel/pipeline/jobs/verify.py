@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Difference", "StoreSurvey", "compare_stores", "survey_store"]
 
-# Rows that differ and are named one by one, in all.
+# Spans of offsets that differ and are named, in all.
 MAX_NAMED = 100_000
 # Reads inside of one segment, in search of its damage. One place in the longest segment takes 40 of them.
 READS_INSIDE = 64
@@ -66,6 +66,8 @@ class Difference:
     only_left: list[OffsetSpan] = field(default_factory=list)
     only_right: list[OffsetSpan] = field(default_factory=list)
     differing: list[OffsetSpan] = field(default_factory=list)
+    # There are more than are named, here and in what would follow.
+    is_cut: bool = False
 
 
 def survey_store(spark: SparkSession, store: Store, options: Mapping[str, str]) -> StoreSurvey:
@@ -257,13 +259,26 @@ def _compare_rows(left: DataFrame, right: DataFrame) -> list[Difference]:
         .when(f.col("left").isNull(), "only_right")
         .when(f.col("left") != f.col("right"), "differing")
     )
-    rows = both.select(*key, kind.alias("kind")).where("kind is not null").orderBy(*key).limit(MAX_NAMED)
-    offsets: dict[tuple[str, int], dict[str, list[int]]] = {}
-    for row in rows.collect():
-        offsets.setdefault((row.topic, row.partition), {}).setdefault(row.kind, []).append(row.offset)
-    return [
-        Difference(
-            *place, *(spans_of(kinds.get(kind, ())) for kind in ("only_left", "only_right", "differing"))
-        )
-        for place, kinds in sorted(offsets.items())
-    ]
+    rows = both.select(*key, kind.alias("kind")).where("kind is not null")
+    found = _spans(rows).orderBy("topic", "partition", "first").limit(MAX_NAMED + 1).collect()
+    differences: dict[tuple[str, int], Difference] = {}
+    for row in found[:MAX_NAMED]:
+        place = row.topic, row.partition
+        difference = differences.setdefault(place, Difference(*place))
+        getattr(difference, row.kind).append((row.first, row.end))
+    named = [*differences.values()]
+    if len(found) > MAX_NAMED:
+        named[-1].is_cut = True
+    return named
+
+
+def _spans(rows: DataFrame) -> DataFrame:
+    """Offsets that follow each other as one row, from the first up to and without the end."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.window import Window
+
+    group = ["topic", "partition", "kind"]
+    # The same for all that follow each other.
+    run = f.col("offset") - f.dense_rank().over(Window.partitionBy(*group).orderBy("offset"))
+    spans = rows.withColumn("run", run).groupBy(*group, "run")
+    return spans.agg(f.min("offset").alias("first"), (f.max("offset") + 1).alias("end"))
