@@ -92,7 +92,7 @@ def replay(
     if source.servers == bootstrap and target == topic:
         raise click.UsageError("a topic into itself: name another one with --into")
     writing = parse_pairs("--target-option", target_options)
-    for servers in (source.servers, bootstrap):
+    for servers in (source.servers, None if dry_run else bootstrap):
         if servers is not None:
             check_servers(servers)
     spark = opened_session("replay", master, settings)

@@ -319,10 +319,10 @@ def test_replay_of_files_by_offsets(spark: SparkSession, stored: Path, other: Ga
 
 
 def test_what_cannot_be_read_is_told_in_a_line_with_what_to_do(
-    spark: SparkSession, copy: Path, tmp_path: Path
+    spark: SparkSession, gateway: Gateway, copy: Path, tmp_path: Path
 ) -> None:
     """A wrong path and a damaged segment, by a batch query and by a stream: no stack of Java's."""
-    target = ("--bootstrap", "127.0.0.1:1", "--into", "again")
+    target = ("--bootstrap", gateway.bootstrap, "--into", "again")
     lake = ("--topic", "kept.long", "--parquet", tmp_path / "lake")
     for verb in (
         ("replay", tmp_path / "absent", "kept.long", *target),
