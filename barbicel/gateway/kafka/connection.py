@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,15 +27,13 @@ from barbicel.codecs.kafka.headers import (
 )
 from barbicel.codecs.kafka.messages import is_flexible
 from barbicel.codecs.kafka.wire import MalformedRequest
-from barbicel.disk import Bytes
 from barbicel.errors import BarbicelError
 from barbicel.gateway.access.authentication import NotAdmitted
-from barbicel.gateway.event_loop import Sending, sending
 from barbicel.gateway.kafka.api import Address, Call, Pieces, Reply
 from barbicel.gateway.kafka.fetch import fetched_bytes
 from barbicel.gateway.kafka.frames import LENGTH, SMALLEST_FRAME_BYTES, BadFrame, FrameReader
-from barbicel.gateway.kafka.outbox import Outbox
 from barbicel.gateway.kafka.sasl_authenticate import TOKEN
+from barbicel.gateway.kafka.sender import Sender
 from barbicel.gateway.kafka.slot import Slot
 from barbicel.gateway.kafka.table import UnsupportedRequest, api_for, frame_limit
 from barbicel.gateway.twisted_types import Timer, Transport
@@ -57,9 +55,6 @@ MAX_BYTES_UNDER_WAY = 32 << 20
 READ_BYTES = 256 << 10
 # A request that is not about records and is longer than this is not read in the reactor's thread.
 LONG_BODY_BYTES = 32 << 10
-# More than the 1 MiB that most clients ask for with what stands around it, which would come in two turns
-# otherwise.
-SEND_BYTES = 5 << 18
 # How long a client that is refused has to read why.
 READING_SECONDS = 0.2
 # And then to take what is left.
@@ -83,16 +78,12 @@ class KafkaConnection(Protocol):
         self._frames = FrameReader(server.max_request_bytes, frame_limit)
         self._slots: deque[Slot] = deque()
         self._bytes_under_way = 0
-        self._outbox = Outbox()
-        # Of what arrived and is not answered, and of answers that the client leaves unread.
-        self._held_bytes = self._unread_bytes = 0
-        # What the transport has of the latter.
-        self._sending_bytes = 0
-        self._send: Sending | None = None
+        self._sender = Sender(lambda grown_bytes: server.note_unread(self, grown_bytes))
+        # Of what arrived and is not answered.
+        self._held_bytes = 0
         self._is_serving = False
         self._waits_for_turn = False
         self._is_reading = True
-        self._is_unread = False
         self._is_draining = self._is_refused = self._is_muted = False
         self._muted_until_s = 0.0
         self._is_lost = False
@@ -120,7 +111,7 @@ class KafkaConnection(Protocol):
     @property
     def unread_bytes(self) -> int:
         """Of answers, as far as the kernel does not have them."""
-        return self._unread_bytes
+        return self._sender.unread_bytes
 
     @property
     def is_waiting(self) -> bool:
@@ -138,9 +129,8 @@ class KafkaConnection(Protocol):
         self.transport.setTcpNoDelay(True)
         # Larger reads and writes than the default: half the system calls for large batches.
         self._fit_buffer()
-        self.transport.SEND_LIMIT = SEND_BYTES
+        self._sender.begin(self.transport)
         self.transport.registerProducer(self, True)
-        self._send = sending(self.transport)
         local = self.transport.getHost()
         self._local = Address(local.host, local.port)
         self._server.connected(self)
@@ -211,8 +201,7 @@ class KafkaConnection(Protocol):
             if slot.is_only_waiting and slot.call.on_lost is not None:
                 slot.call.on_lost()
         self._server.disconnected(self)
-        self._outbox.clear()
-        self._hold_unread(0)
+        self._sender.clear()
         self._server.release_bytes(self._held_bytes)
         self._held_bytes = self._bytes_under_way = 0
 
@@ -221,8 +210,7 @@ class KafkaConnection(Protocol):
         if not self._is_lost:
             self._server.broker.notes.tell_end(self.peer, reason)
             self._is_lost = True
-            self._outbox.clear()
-            self._hold_unread(0)
+            self._sender.clear()
             self.transport.abortConnection()
 
     def _end(self, reason: str) -> None:
@@ -241,7 +229,7 @@ class KafkaConnection(Protocol):
         self._close_if_drained()
 
     def _close_if_drained(self) -> None:
-        if self._is_lost or self._outbox or not all(slot.is_only_waiting for slot in self._slots):
+        if self._is_lost or self._sender or not all(slot.is_only_waiting for slot in self._slots):
             return
         self._is_lost = True
         self.transport.unregisterProducer()
@@ -405,10 +393,10 @@ class KafkaConnection(Protocol):
         while self._slots and self._slots[0].is_done:
             slot = self._slots.popleft()
             size += slot.size
-            self._outbox.put(slot.answer)
+            self._sender.put(slot.answer)
         self._bytes_under_way -= size
         self._held_bytes -= size
-        self._write()
+        self._sender.write()
         if size:
             self._server.release_bytes(size)
         if size or self._frames.has_returned:
@@ -416,34 +404,12 @@ class KafkaConnection(Protocol):
         if self._is_draining:
             self._close_if_drained()
 
-    def _write(self) -> None:
-        """As much as the transport takes; what is left is written when it has sent that."""
-        while self._outbox and not self._is_unread:
-            pieces = self._outbox.front(SEND_BYTES)
-            self._outbox.drop(self._write_joined(pieces) if self._send is None else self._send(pieces))
-        if self._is_unread or self._unread_bytes:
-            self._hold_unread(self._outbox.size_bytes + self._sending_bytes)
-
-    def _write_joined(self, pieces: Sequence[Bytes]) -> int:
-        """Where the bytes do not go to the kernel as they are, with TLS."""
-        data = b"".join(pieces)
-        # Whatever the kernel does not take at once is unread, and counts.
-        self.transport.bufferSize = 0
-        self.transport.write(data)
-        self._fit_buffer()
-        self._sending_bytes = len(data) if self._is_unread else 0
-        return len(data)
-
-    def _hold_unread(self, size: int) -> None:
-        grown_bytes, self._unread_bytes = size - self._unread_bytes, size
-        self._server.note_unread(self, grown_bytes)
-
     # --- back-pressure ------------------------------------------------------------------------------
 
     def _has_room(self) -> bool:
         return not (
             self._is_lost
-            or self._is_unread
+            or self._sender.is_paused
             or self._is_draining
             or self._waits_for_turn
             or self._is_muted
@@ -476,15 +442,13 @@ class KafkaConnection(Protocol):
 
     def pauseProducing(self) -> None:
         """The client does not read its answers."""
-        self._is_unread = True
+        self._sender.is_paused = True
         self._read_or_pause()
 
     def resumeProducing(self) -> None:
         """It has read what it was sent."""
-        self._is_unread = False
-        self._sending_bytes = 0
         self.active_at_s = self._server.seconds()
-        self._write()
+        self._sender.resume()
         self.go_on()
         if self._is_draining:
             self._close_if_drained()
