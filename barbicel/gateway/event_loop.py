@@ -98,7 +98,7 @@ class PromptServer(tcp.Server):
         sent = 0
         if self._has_sent_all:
             with suppress(OSError):  # as above
-                sent = self.socket.sendmsg(pieces)
+                sent = self.socket.send(pieces[0]) if len(pieces) == 1 else self.socket.sendmsg(pieces)
         if sent < sum(map(len, pieces)):
             own: Any = self  # Twisted's side of it has no types
             own.producerPaused = True

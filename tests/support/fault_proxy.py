@@ -80,6 +80,8 @@ class FaultProxy:
 
     def __init__(self, upstream_port: int) -> None:
         self.requests: list[Request] = []
+        # Those that the server has answered, whether or not its client heard of it.
+        self.forwarded: list[Request] = []
         self.closing = threading.Event()
         self._upstream_port = upstream_port
         self._rules: list[_Rule] = []
@@ -135,7 +137,10 @@ class FaultProxy:
                 connection.putheader(name, value)
             connection.endheaders(body or None)
             answer = connection.getresponse()
-            return _Answer(answer.status, answer.getheaders(), answer.read())
+            body_of_answer = answer.read()
+            with self._mutex:
+                self.forwarded.append(request)
+            return _Answer(answer.status, answer.getheaders(), body_of_answer)
         finally:
             connection.close()
 

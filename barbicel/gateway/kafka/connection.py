@@ -33,9 +33,9 @@ from barbicel.gateway.kafka.api import Address, Call, Pieces, Reply
 from barbicel.gateway.kafka.fetch import fetched_bytes
 from barbicel.gateway.kafka.frames import LENGTH, SMALLEST_FRAME_BYTES, BadFrame, FrameReader
 from barbicel.gateway.kafka.sasl_authenticate import TOKEN
-from barbicel.gateway.kafka.sender import Sender
 from barbicel.gateway.kafka.slot import Slot
 from barbicel.gateway.kafka.table import UnsupportedRequest, api_for, frame_limit
+from barbicel.gateway.sender import Sender
 from barbicel.gateway.twisted_types import Timer, Transport
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from barbicel.errors import BarbicelError
 from barbicel.gateway.kestrel.dialect import Address, Dialect
 from barbicel.gateway.kestrel.serving import Kind, Plan, Serving
 from barbicel.gateway.kestrel.session import Session
+from barbicel.gateway.sender import Sender
 from barbicel.gateway.twisted_types import Timer, Transport
 from barbicel.kestrel_compat.names import BadQueueName
 
@@ -45,6 +46,8 @@ READ_BYTES = 128 << 10
 LEAST_CHANGE_BYTES = 1 << 10
 # Answers are written when there are so many, even in the middle of a turn.
 SEND_BYTES = 1 << 20
+# An answer of this size gains nothing by being sent with others.
+LARGE_BYTES = 64 << 10
 
 
 @implementer(IPushProducer, IHalfCloseableProtocol)
@@ -75,14 +78,12 @@ class Connection(Protocol):
         self._out_bytes = 0
         self._largest_answer_bytes = LIKELY_ANSWER_BYTES
         self._bytes_under_way = self._held_bytes = 0
-        # Of answers that the kernel has not taken, and of those that were given to it last.
-        self._unread_bytes = self._sent_bytes = 0
+        self._sender = Sender(self._note_unread)
         self._is_serving = False
         self._is_due = False
         # There are requests that may not be served yet.
         self._is_blocked = False
         self._is_read_from = True
-        self.is_unread = False
         # The client sends no more. What it has sent is still served.
         self._has_sent_all = False
         # No more is served; then, no more is done at all.
@@ -102,7 +103,12 @@ class Connection(Protocol):
 
     @property
     def unread_bytes(self) -> int:
-        return self._unread_bytes
+        return self._sender.unread_bytes
+
+    @property
+    def is_unread(self) -> bool:
+        """The client does not read its answers."""
+        return self._sender.is_paused
 
     @property
     def is_busy(self) -> bool:
@@ -128,7 +134,7 @@ class Connection(Protocol):
     def connectionMade(self) -> None:
         self.transport.setTcpNoDelay(True)
         self.transport.bufferSize = READ_BYTES
-        self.transport.SEND_LIMIT = SEND_BYTES
+        self._sender.begin(self.transport)
         self.transport.registerProducer(self, True)
         self._server.connected(self)
         if self.gate is not None:
@@ -183,13 +189,13 @@ class Connection(Protocol):
         self._server.disconnected(self)
         self._server.budget.change(-self._held_bytes)
         self._held_bytes = 0
-        self._hold_unread(0)
+        self._sender.clear()
 
     def close(self, reason: str) -> None:
         """Without a word; the log says why."""
         self._server.notes.tell_end(self.peer, reason)
         self._is_ending = self._is_over = True
-        self._hold_unread(0)
+        self._sender.clear()
         self.transport.abortConnection()
 
     def drain(self) -> None:
@@ -299,9 +305,16 @@ class Connection(Protocol):
     # --- the answers --------------------------------------------------------------------------------
 
     def answered(self, serving: Serving) -> None:
+        if self._is_over:
+            serving.answer = b""  # nobody reads it, and it may be large
+            return
         if serving.is_last:
             self._is_ending = True
-        if not self._is_due and self._slots and self._slots[0] is serving:
+        if self._slots and self._slots[0] is serving:
+            if not self._is_serving and serving.answer is not None and len(serving.answer) >= LARGE_BYTES:
+                # At once: those of a turn, to many clients, would be too much to hold together.
+                self._collect()
+                self._send()
             self._flush_soon()
 
     def send_part(self, data: bytes) -> None:
@@ -344,28 +357,17 @@ class Connection(Protocol):
 
     def _send(self) -> None:
         if self._out:
-            data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
+            self.shared.counters.bytes_written += self._out_bytes
+            self._sender.put(self._out)
             self._out.clear()
             self._out_bytes = 0
-            self.shared.counters.bytes_written += len(data)
-            if data:
-                self._write(data)
-        if self._is_ending and not self._slots:
+            self._sender.write()
+        if self._is_ending and not self._slots and not self._sender and not self._is_over:
             self._is_over = True
             self.transport.unregisterProducer()
             self.transport.loseConnection()
 
-    def _write(self, data: bytes) -> None:
-        """What the kernel does not take at once is unread, and counts."""
-        if self.is_unread:
-            self._hold_unread(self._unread_bytes + len(data))
-        self._sent_bytes = len(data)
-        self.transport.bufferSize = 0
-        self.transport.write(data)
-        self.transport.bufferSize = READ_BYTES
-
-    def _hold_unread(self, size: int) -> None:
-        grown_bytes, self._unread_bytes = size - self._unread_bytes, size
+    def _note_unread(self, grown_bytes: int) -> None:
         if grown_bytes:
             self._server.unread.change(self, grown_bytes)
 
@@ -400,17 +402,14 @@ class Connection(Protocol):
 
     def pauseProducing(self) -> None:
         """The client does not read its answers."""
-        if not self.is_unread and not self._is_over:
-            self._hold_unread(self._unread_bytes + self._sent_bytes)
-        self.is_unread = True
+        self._sender.is_paused = True
         if not self._is_over:
             self._read_or_pause()
 
     def resumeProducing(self) -> None:
         """It has read them all."""
-        self.is_unread = False
-        self._hold_unread(0)
         self.active_at_s = self.shared.seconds()
+        self._sender.resume()
         self.go_on()
 
     def stopProducing(self) -> None:

@@ -322,9 +322,9 @@ def test_who_does_not_read_is_neither_served_nor_read_from(held: Held) -> None:
     assert held.queues.asked == []
     other.send(b"version\r\n")
     assert other.take().startswith(b"VERSION ")
-    client.transport.drain()
+    while client.is_paused:
+        client.transport.drain()
     assert len(held.queues.asked) == 4
-    assert not client.is_paused
 
 
 def test_many_large_answers_in_one_turn_do_not_pile_up(held: Held) -> None:

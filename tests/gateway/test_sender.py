@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from barbicel.gateway.kafka.sender import Sender
+from barbicel.gateway.sender import Sender
 
 
 class Joining:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from barbicel.disk import Bytes
 from barbicel.gateway.event_loop import Sending, sending
-from barbicel.gateway.kafka.outbox import Outbox
+from barbicel.gateway.outbox import Outbox
 from barbicel.gateway.twisted_types import Transport
 
 __all__ = ["Sender"]

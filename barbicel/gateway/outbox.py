@@ -13,8 +13,9 @@ from barbicel.disk import Bytes
 
 __all__ = ["Outbox"]
 
-# The kernel takes 1024 in one call; so many small ones are sooner joined than looked at one by one.
+# The kernel takes 1024 in one call; so many, or ones so small, are sooner joined than looked at one by one.
 PIECES_MAX = 256
+SMALL_BYTES = 16 << 10
 
 
 class Outbox:
@@ -36,7 +37,9 @@ class Outbox:
             parts: Sequence[Bytes] = tuple(self._pieces)
         else:
             parts = self._cut(max_bytes)
-        return parts if len(parts) <= PIECES_MAX else (b"".join(parts),)
+        if len(parts) == 1 or (len(parts) <= PIECES_MAX and self.size_bytes > SMALL_BYTES):
+            return parts
+        return (b"".join(parts),)
 
     def _cut(self, max_bytes: int) -> list[Bytes]:
         parts: list[Bytes] = []

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from barbicel.disk import Bytes
-from barbicel.gateway.kafka.outbox import PIECES_MAX, Outbox
+from barbicel.gateway.outbox import PIECES_MAX, SMALL_BYTES, Outbox
 
 
 def take(outbox: Outbox, max_bytes: int) -> bytes:
@@ -83,10 +83,12 @@ def test_the_kernel_may_take_less_than_it_is_given() -> None:
     assert sent + take(outbox, len(put)) == put
 
 
-def test_pieces_are_not_copied_unless_they_are_many() -> None:
-    piece = memoryview(bytearray(10))
+def test_pieces_are_not_copied_unless_they_are_many_or_small() -> None:
+    piece = memoryview(bytearray(SMALL_BYTES // 2))
     outbox = Outbox()
-    outbox.put([piece] * PIECES_MAX)
-    assert all(part is piece for part in outbox.front(10 * PIECES_MAX))
+    outbox.put([piece] * 2)
+    assert len(outbox.front(1 << 30)) == 1
+    outbox.put([piece] * (PIECES_MAX - 2))
+    assert all(part is piece for part in outbox.front(1 << 30))
     outbox.put([piece])
-    assert len(outbox.front(10 * PIECES_MAX + 10)) == 1
+    assert len(outbox.front(1 << 30)) == 1
