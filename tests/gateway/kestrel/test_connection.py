@@ -14,6 +14,7 @@ from barbicel.config.settings import Config
 from barbicel.disk import RealDisk
 from barbicel.errors import BarbicelError
 from barbicel.gateway.kestrel.connection import (
+    LARGE_BYTES,
     LIKELY_ANSWER_BYTES,
     MAX_BYTES_UNDER_WAY,
     MAX_REQUESTS_UNDER_WAY,
@@ -325,6 +326,34 @@ def test_who_does_not_read_is_neither_served_nor_read_from(held: Held) -> None:
     while client.is_paused:
         client.transport.drain()
     assert len(held.queues.asked) == 4
+
+
+def test_a_large_answer_does_not_wait_for_the_end_of_the_turn(held: Held) -> None:
+    """Those to many clients, in one turn, would be too much to hold together."""
+    client = held.connect()
+    client.send(GET * 2)
+    held.queues.next().give(bytes(LARGE_BYTES))
+    assert len(client.transport.sent) > LARGE_BYTES
+    small = len(client.transport.sent)
+    held.queues.next().give(b"small")
+    assert len(client.transport.sent) == small
+    held.turn()
+    assert len(client.transport.sent) > small
+
+
+def test_nothing_is_held_for_a_client_that_was_sent_away(tmp_path: Path) -> None:
+    held = Held(tmp_path, queued_max_request_bytes=2 << 20, socket_request_max_bytes=2 << 20)
+    client = held.connect()
+    client.transport.is_read = False
+    client.send(GET * 4)
+    for _ in range(3):
+        held.queues.next().give(bytes(1_200_000))
+    assert client.is_closed
+    assert client.connection.unread_bytes == 0
+    answers = len(client.transport.sent)
+    held.queues.next().give(bytes(1_200_000))
+    held.turn()
+    assert (client.connection.unread_bytes, len(client.transport.sent)) == (0, answers)
 
 
 def test_many_large_answers_in_one_turn_do_not_pile_up(held: Held) -> None:
