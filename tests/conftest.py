@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # it has no types
 
 from tests.support.mortal_disk import MortalDisk
 
@@ -13,6 +14,21 @@ from tests.support.mortal_disk import MortalDisk
 OPEN_FILES_MAX = 512
 # A property that a test records for the end of the run.
 NOTE = "note"
+# A file's tests run in one process. These directories' do too: each has something that takes long to start.
+START_ONCE = ("tests/pipeline/",)
+
+
+class StartedOnce(LoadFileScheduling):  # type: ignore[misc]  # the same
+    def _split_scope(self, nodeid: str) -> str:
+        for directory in START_ONCE:
+            if nodeid.startswith(directory):
+                return directory
+        return str(super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> StartedOnce | None:
+    return StartedOnce(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

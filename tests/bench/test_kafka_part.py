@@ -106,10 +106,11 @@ def test_beside_hostile_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert list(rows) == [
         f"{what} {kind}"
         for kind in kinds
-        for what in ("produce 1 KB beside", "latency p99 beside", "memory of")
+        for what in ("produce 1 KB beside", "latency p99 beside", "server's processor for", "memory of")
     ]
     for name, row in rows.items():
-        assert row.value > 0 or name.startswith("memory")
+        # So few attackers may cost nothing in so short a time.
+        assert row.value > 0 or name.startswith(("server's processor", "memory"))
         assert (row.ok is None) == name.startswith("latency")
 
 
