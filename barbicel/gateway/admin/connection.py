@@ -80,6 +80,7 @@ class AdminRequest(Request):
             body=self._received.getvalue(),
             host=self._header(b"Host"),
             authorization=self._header(b"Authorization"),
+            accept=self._list_header(b"Accept"),
             peer=self._peer(),
         )
 
@@ -92,6 +93,10 @@ class AdminRequest(Request):
         """Sent twice it is not known which one is meant."""
         found = self.requestHeaders.getRawHeaders(name) or []
         return found[0].decode("latin-1") if len(found) == 1 else None
+
+    def _list_header(self, name: bytes) -> str:
+        """Sent twice it is one list (RFC 9110, 5.3)."""
+        return b",".join(self.requestHeaders.getRawHeaders(name) or []).decode("latin-1")
 
     def answer(self, answer: Answer) -> None:
         if self.is_lost:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 from barbicel.errors import BarbicelError
 
@@ -32,8 +33,14 @@ class Asked:
     body: bytes = b""
     host: str | None = None
     authorization: str | None = None
+    accept: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
     peer: tuple[str, int] = ("", 0)
+
+    @property
+    def section(self) -> str:
+        """The first segment of the path, decoded."""
+        return "".join(map(unquote, self.path.split("/")[1:2]))
 
     def whole(self, name: str, default: int, lowest: int = 0, highest: int = (1 << 63) - 1) -> int:
         """A number of the query. Raises Refusal if it is none, or out of its range."""

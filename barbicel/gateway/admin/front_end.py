@@ -53,9 +53,10 @@ class AdminFrontEnd:
         register_server_metrics(self.metrics, broker, self._pulse, self._health, self._positions, queues)
         self._tier = self._make_tier()
         self._views = dict(self._make_views())
+        self._console = Console(broker, self._views)
         self._add_routes()
         token = provide_token(broker.disk, self._token_path())
-        self.server = AdminServer(config, broker.reactor, self.routes, token)
+        self.server = AdminServer(config, broker.reactor, self.routes, token, self._console.show_refusal)
 
     def _token_path(self) -> str:
         path = self._config.admin_token_file
@@ -69,7 +70,7 @@ class AdminFrontEnd:
             self.routes.add("GET", f"/api/{pattern}", as_json(view))
         for pattern, change in self._changes():
             self.routes.add("POST", f"/api/{pattern}", as_json(change))
-        for route in Console(self._broker, self._views).routes():
+        for route in self._console.routes():
             self.routes.add(*route)
 
     def _make_tier(self) -> TierApi | None:

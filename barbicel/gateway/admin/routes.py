@@ -1,7 +1,7 @@
 """What is served where: a table of routes, to which other parts add theirs before the server starts.
 
-A pattern is a path whose segments in <angle brackets> take any one segment, decoded. What changes something
-is never a GET: the server asks for the token by the method alone, so no route can forget to.
+Patterns are those of addresses.py. What changes something is never a GET: the server asks for the token by
+the method alone, so no route can forget to.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 from urllib.parse import unquote
 
+from barbicel.gateway.admin.addresses import parse_address
 from barbicel.gateway.admin.exchange import Answer, Asked, Refusal
 
 __all__ = ["READING", "Respond", "Route", "Routes"]
@@ -27,19 +28,6 @@ class Route(NamedTuple):
     method: str
     pattern: str
     respond: Respond
-
-    def names_in(self, segments: list[str]) -> dict[str, str] | None:
-        """What stands for each name of the pattern; None if the path is another one."""
-        wanted = self.pattern.split("/")
-        if len(wanted) != len(segments):
-            return None
-        names: dict[str, str] = {}
-        for pattern, segment in zip(wanted, segments, strict=True):
-            if pattern.startswith("<"):
-                names[pattern.strip("<>")] = segment
-            elif pattern != segment:
-                return None
-        return names
 
 
 class Routes:
@@ -62,7 +50,7 @@ class Routes:
         method = "GET" if asked.method == "HEAD" else asked.method
         others: set[str] = set()
         for route in self._routes:
-            names = route.names_in(segments)
+            names = parse_address(route.pattern, segments, asked.query)
             if names is not None:
                 if route.method == method:
                     return route, replace(asked, names=names)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress
 from twisted.internet.protocol import ServerFactory
-from twisted.python.failure import Failure
 
 from barbicel.clock import steady_clock_ms
 from barbicel.config.settings import Config
 from barbicel.errors import BarbicelError, OffsetOutOfRange
+from barbicel.gateway.admin.audience import is_for_people
 from barbicel.gateway.admin.connection import AdminConnection
 from barbicel.gateway.admin.exchange import Answer, Asked, Refusal, json_answer
 from barbicel.gateway.admin.hosts import is_host_allowed
@@ -27,7 +27,7 @@ from barbicel.gateway.log_pace import LogPace
 from barbicel.gateway.twisted_types import Reactor
 from barbicel.kestrel_compat.names import BadQueueName
 
-__all__ = ["AdminServer"]
+__all__ = ["AdminServer", "ShowRefusal"]
 
 _log = logging.getLogger(__name__)
 
@@ -56,13 +56,29 @@ STATUSES: tuple[tuple[type[BarbicelError], int], ...] = (
 )
 
 
+# Whoever calls the server by another name would not get a page's files either, and is told no more than that.
+MISDIRECTED = 421
+
+# A page for people that says why.
+ShowRefusal: TypeAlias = Callable[[Asked, Refusal], Awaitable[Answer]]
+
+
 class AdminServer(ServerFactory):
     """Makes a connection for every client that is let in, and responds to what they ask."""
 
     noisy = False
 
-    def __init__(self, config: Config, reactor: Reactor, routes: Routes, token: str) -> None:
+    def __init__(
+        self,
+        config: Config,
+        reactor: Reactor,
+        routes: Routes,
+        token: str,
+        show_refusal: ShowRefusal | None = None,
+    ) -> None:
+        """Without `show_refusal` people get JSON too."""
         self.reactor = reactor
+        self._show_refusal = show_refusal
         self._config = config
         self._routes = routes
         self._token = token
@@ -116,12 +132,26 @@ class AdminServer(ServerFactory):
 
     def respond(self, asked: Asked) -> Deferred[Answer]:
         """Never fails."""
-        return Deferred.fromCoroutine(self._served(asked)).addErrback(_refused).addCallback(_with_headers)
+        return Deferred.fromCoroutine(self._served_or_refused(asked)).addCallback(_with_headers)
+
+    async def _served_or_refused(self, asked: Asked) -> Answer:
+        try:
+            return await self._served(asked)
+        except Exception as error:
+            return await self._refused(asked, _refusal_of(error))
+
+    async def _refused(self, asked: Asked, refusal: Refusal) -> Answer:
+        if self._show_refusal is not None and refusal.status != MISDIRECTED and is_for_people(asked):
+            try:
+                return await self._show_refusal(asked, refusal)
+            except Exception:
+                _log.exception("an error could not be shown as a page")
+        return json_answer({"error": refusal.message}, refusal.status)
 
     async def _served(self, asked: Asked) -> Answer:
         if not is_host_allowed(asked.host, self._hosts):
             self._tell(asked, f"called by the name {asked.host!r}, see admin.allowed.hosts")
-            raise Refusal(421, "this server is not called by that name: see admin.allowed.hosts")
+            raise Refusal(MISDIRECTED, "this server is not called by that name: see admin.allowed.hosts")
         if asked.method not in READING and not is_bearer_of(self._token, asked.authorization):
             self._tell(asked, f"{asked.method} {asked.path} without the token")
             raise Refusal(401, "this takes the token, as 'Authorization: Bearer ...': see admin.token.file")
@@ -137,12 +167,11 @@ def _with_headers(answer: Answer) -> Answer:
     return replace(answer, headers={**HEADERS, **answer.headers})
 
 
-def _refused(failure: Failure) -> Answer:
-    error = failure.value
+def _refusal_of(error: Exception) -> Refusal:
     if isinstance(error, Refusal):
-        return json_answer({"error": error.message}, error.status)
+        return error
     for kind, status in STATUSES:
         if isinstance(error, kind):
-            return json_answer({"error": str(error)}, status)
+            return Refusal(status, str(error))
     _log.error("a request could not be served", exc_info=error)
-    return json_answer({"error": "the server made a mistake; its log has more"}, 500)
+    return Refusal(500, "the server made a mistake; its log has more")

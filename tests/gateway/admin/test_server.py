@@ -13,9 +13,9 @@ from twisted.internet.testing import StringTransport
 from barbicel.config.settings import Config
 from barbicel.errors import BarbicelError, OffsetOutOfRange
 from barbicel.gateway.admin.connection import REQUEST_SECONDS
-from barbicel.gateway.admin.exchange import Answer, Asked, as_json, parse_body
+from barbicel.gateway.admin.exchange import Answer, Asked, Refusal, as_json, parse_body
 from barbicel.gateway.admin.routes import Routes
-from barbicel.gateway.admin.server import HEADERS, AdminServer
+from barbicel.gateway.admin.server import HEADERS, AdminServer, ShowRefusal
 from tests.gateway.admin.http import Operator
 
 TOKEN = "a-token-of-some-length"
@@ -42,10 +42,16 @@ async def fail_on_purpose(asked: Asked) -> Answer:
     )
 
 
+async def show_refusal(asked: Asked, refusal: Refusal) -> Answer:
+    if asked.path == "/fail/page":
+        raise OSError("no template")
+    return Answer(refusal.status, "text/html", f"<h1>{refusal.message}</h1>".encode())
+
+
 class Listening:
     """A server without sockets, and clients of it."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, show: ShowRefusal | None = None, **settings: Any) -> None:
         routes = Routes()
         routes.add("GET", "/hello/<who>", as_json(hello))
         routes.add("POST", "/change", change)
@@ -53,7 +59,7 @@ class Listening:
         routes.add("GET", "/wait", wait)
         clock: Any = Clock()  # it has no types
         self.clock = clock
-        self.server = AdminServer(Config(**settings), clock, routes, TOKEN)
+        self.server = AdminServer(Config(**settings), clock, routes, TOKEN, show)
 
     def connect(self) -> Client | None:
         connection = self.server.buildProtocol(PEER)
@@ -172,6 +178,58 @@ def test_errors_have_their_status_and_ours_say_nothing() -> None:
     answer = client.send(f"GET /fail/us HTTP/1.1\r\n{LOCAL}\r\n")
     assert status(answer) == 500
     assert "secret" not in answer
+
+
+# --- errors for people ----------------------------------------------------------------------------------
+
+HTML = "Accept: text/html,*/*;q=0.8\r\n"
+
+
+def ask_with_pages(line: str, headers: str = LOCAL + HTML) -> str:
+    client = Listening(show_refusal).connect()
+    assert client is not None
+    return client.send(f"{line} HTTP/1.1\r\n{headers}\r\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected", "message"),
+    [
+        ("GET /nowhere", 404, "there is no such page"),
+        ("GET /change", 405, "GET is not served here, only POST"),
+        ("POST /change", 401, "this takes the token"),
+        ("GET /fail/disk", 503, "no disk"),
+        ("GET /fail/us", 500, "the server made a mistake"),
+    ],
+)
+def test_people_get_a_page_and_tools_json(line: str, expected: int, message: str) -> None:
+    page = ask_with_pages(line)
+    assert status(page) == expected
+    assert f"\r\n\r\n<h1>{message}" in page
+    assert all(f"\r\n{name}: {value}\r\n" in page for name, value in HEADERS.items())
+    for headers in (LOCAL, f"{LOCAL}Accept: */*\r\n", f"{LOCAL}Accept: application/json\r\n"):
+        told = ask_with_pages(line, headers)
+        assert status(told) == expected
+        assert "\r\nContent-Type: application/json\r\n" in told
+        assert f'\r\n\r\n{{"error": "{message}' in told
+
+
+def test_what_is_accepted_may_be_said_in_two_headers() -> None:
+    assert "<h1>" in ask_with_pages("GET /nowhere", f"{LOCAL}Accept: */*;q=0.1\r\n{HTML}")
+    assert "<h1>" not in ask_with_pages("GET /nowhere", f"{LOCAL}Accept: application/json\r\n{HTML}")
+
+
+def test_whoever_calls_the_server_by_another_name_gets_no_page() -> None:
+    answer = ask_with_pages("GET /nowhere", f"Host: evil.example\r\n{HTML}")
+    assert status(answer) == 421
+    assert '{"error": ' in answer
+
+
+def test_an_error_whose_page_fails_is_told_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    answer = ask_with_pages("GET /fail/page")
+    assert status(answer) == 500
+    assert '{"error": "the server made a mistake' in answer
+    assert "no template" in caplog.text
+    assert "no template" not in answer
 
 
 @pytest.mark.parametrize("body", ["{", "[]", "1", "\xff", "[" * 100_000])

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from urllib.parse import quote
 
 __all__ = [
     "render_bytes",
     "render_count",
     "render_duration",
     "render_hex",
-    "render_path",
     "render_pretty",
     "render_rate",
     "render_time",
@@ -75,11 +73,6 @@ def render_time(time_ms: int | None) -> str:
     except (ValueError, OverflowError, OSError):
         return str(time_ms)
     return f"{time:%Y-%m-%d %H:%M:%S}.{time_ms % 1000:03d}"
-
-
-def render_path(name: str) -> str:
-    """A name as one segment of a path."""
-    return quote(name, safe="")
 
 
 def render_hex(digits: str) -> str:

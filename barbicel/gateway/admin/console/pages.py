@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from http.client import responses
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barbicel.gateway.admin.exchange import Answer, Asked, Refusal, View
@@ -92,13 +93,23 @@ class Console:
         try:
             context = await self._context(page, asked)
         except Refusal as refusal:
-            sorry = {**self._common(page, asked), "status": refusal.status, "message": refusal.message}
-            return Answer(refusal.status, HTML, rendering.page("refused.html", sorry))
+            return await self.show_refusal(asked, refusal)
         body = await self._broker.work_long(partial(rendering.page, page.template, context))
         return Answer(200, HTML, body)
 
+    async def show_refusal(self, asked: Asked, refusal: Refusal) -> Answer:
+        """Of any path, whether there is a page of it or not."""
+        rendering = await self._loaded()
+        why = {
+            "status": refusal.status,
+            "reason": responses.get(refusal.status, ""),
+            "message": refusal.message,
+        }
+        context = {**self._common(asked.section, asked), **why}
+        return Answer(refusal.status, HTML, rendering.page("refused.html", context))
+
     async def _context(self, page: Page, asked: Asked) -> dict[str, Any]:
-        context = self._common(page, asked)
+        context = self._common(page.section, asked)
         for number, (name, view) in enumerate(page.views.items()):
             try:
                 context[name] = await self._views[view](asked)
@@ -108,9 +119,9 @@ class Console:
                 context[name] = {"error": refusal.message}
         return context
 
-    def _common(self, page: Page, asked: Asked) -> dict[str, Any]:
+    def _common(self, section: str, asked: Asked) -> dict[str, Any]:
         return {
-            "section": page.section,
+            "section": section,
             "sections": [one for one in SECTIONS if one[1] not in OPTIONAL or one[1] in self._views],
             "query": dict(asked.query),
             "now_ms": self._broker.clock(),

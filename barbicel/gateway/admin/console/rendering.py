@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from barbicel import __version__
+from barbicel.gateway.admin.addresses import render_address
 from barbicel.gateway.admin.console import formats
 
 __all__ = ["Rendering", "StaticFile"]
@@ -24,7 +25,6 @@ _FILTERS = {
     "count": formats.render_count,
     "duration": formats.render_duration,
     "hexdump": formats.render_hex,
-    "path": formats.render_path,
     "pretty": formats.render_pretty,
     "rate": formats.render_rate,
     "time": formats.render_time,
@@ -56,7 +56,9 @@ class Rendering:
         }
         # A part of the files' addresses, so that browsers keep them until they change.
         self.files_hash = sha256(b"".join(file.data for file in self.files.values())).hexdigest()[:16]
-        self._environment.globals.update(files_hash=self.files_hash, version=__version__)
+        self._environment.globals.update(
+            address=render_address, files_hash=self.files_hash, version=__version__
+        )
         for name in self._environment.list_templates():
             self._environment.get_template(name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from urllib.parse import quote
 
@@ -21,6 +22,8 @@ QUEUE = "<script>x\"'&"
 LONG = "a-rather-long-name-of-a-topic-" * 6
 # Nowhere in it a line would be broken.
 UNBROKEN = "x" * 240
+# In a path a browser would resolve them.
+DOTS = (".", "..")
 
 PAGES = (
     "/",
@@ -37,6 +40,7 @@ PAGES = (
     "/groups",
     "/groups/workers",
     f"/groups/{UNBROKEN}",
+    "/groups/?name=..",
     "/settings",
 )
 
@@ -46,7 +50,8 @@ def traffic(gateway: Gateway) -> Iterator[None]:
     create_topic(gateway, "orders", 2)
     create_topic(gateway, LONG, 1)
     produce(gateway, "orders", b'{"n": 1}', HOSTILE, b"\x00\xff" * 100, b"x" * 5000, key=HOSTILE)
-    commit(gateway, "workers", ("orders", 0, 1))
+    for group in ("workers", *DOTS):
+        commit(gateway, group, ("orders", 0, 1))
     commit(gateway, UNBROKEN, ("orders", 0, 1), (LONG, 0, 0))
     with Memcache(gateway.kestrel_port) as client:
         assert client.put(QUEUE, HOSTILE)
@@ -88,6 +93,51 @@ def test_a_phone_needs_no_scrolling_to_the_side(phone: Browser, gateway: Gateway
     assert phone.overflow() <= 0
     phone.click(".access summary")
     assert phone.overflow() <= 0
+
+
+# What cannot be opened, and what it says. A page that is not there has none of what was asked for in it.
+LOST = {
+    "/nowhere": "there is no such page",
+    "/<img src=x onerror=alert(1)>/<script>alert(2)</script>": "there is no such page",
+    f"/{UNBROKEN}": "there is no such page",
+    "/topics/none": "there is no such topic",
+    "/queues/none": "there is no such queue",
+    f"/groups/?name={UNBROKEN}y": "there is no such group",
+}
+
+
+@pytest.mark.parametrize("path", LOST)
+def test_a_page_that_is_not_there_leads_back(
+    browser: Browser, phone: Browser, gateway: Gateway, path: str
+) -> None:
+    for one in (browser, phone):
+        one.open(url(gateway, path))
+        assert one.run("return document.querySelector('h1').textContent") == "404 Not Found"
+        assert one.run("return document.querySelector('main .card').textContent") == LOST[path]
+        assert one.run("return [...document.styleSheets].length") == 1
+        assert one.run("return document.querySelectorAll('main img, main script').length") == 0
+        assert one.overflow() <= 0
+        # The browser itself says that the page was not found, and nothing else.
+        assert all("404 (Not Found)" in complaint for complaint in one.complaints())
+        one.click("main > p a")
+        one.wait("document.title.startsWith('Overview')")
+        assert one.complaints() == []
+
+
+@pytest.mark.parametrize("name", DOTS)
+@pytest.mark.parametrize("page", ["/groups", "/topics/orders"])
+def test_a_group_whose_name_is_dots_opens(browser: Browser, gateway: Gateway, page: str, name: str) -> None:
+    browser.open(url(gateway, page))
+    browser.run(
+        "[...document.querySelectorAll('a')].find((a) => a.textContent === arguments[0]).click()", name
+    )
+    browser.wait("document.getElementById('positions')")
+    assert browser.run("return document.querySelector('h1').textContent") == name
+    # Where the page is refreshed from, and the same in the API.
+    asked = "return fetch(arguments[0] + location.pathname + location.search).then((answer) => answer.text())"
+    assert f"<h1>{name}</h1>" in browser.run(asked, "")
+    assert json.loads(browser.run(asked, "/api"))["name"] == name
+    assert browser.complaints() == []
 
 
 def test_charts_are_drawn_of_live_data(browser: Browser, gateway: Gateway) -> None:

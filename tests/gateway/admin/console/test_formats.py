@@ -13,7 +13,6 @@ from barbicel.gateway.admin.console.formats import (
     render_count,
     render_duration,
     render_hex,
-    render_path,
     render_pretty,
     render_rate,
     render_time,
@@ -62,10 +61,6 @@ def test_times() -> None:
     assert render_time(0) == "1970-01-01 00:00:00.000"
     assert render_time(None) == render_time(-1) == "\u2013"
     assert render_time(2**62) == str(2**62)
-
-
-def test_a_name_is_one_segment_of_a_path() -> None:
-    assert render_path("a/b c?<\u00e9>") == "a%2Fb%20c%3F%3C%C3%A9%3E"
 
 
 def test_hex_has_sixteen_bytes_a_line() -> None:
