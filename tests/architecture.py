@@ -88,6 +88,10 @@ FILE_MODULES: Mapping[str, Mapping[str, str]] = {
         "cpu_count": "a number of the machine",
         "environ": "settings that come from the environment",
         "getpid": "a number of this process",
+        "eventfd": "no file",
+        "eventfd_write": "no file",
+        "EFD_CLOEXEC": "no file",
+        "EFD_NONBLOCK": "no file",
         "urandom": "random bytes, from a system call",
     },
     "io": {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from socket import IPPROTO_TCP, TCP_NOTSENT_LOWAT
 from typing import Any, TypeAlias
 
 from twisted.logger import LogEvent, Logger, formatEvent
@@ -23,41 +23,26 @@ from barbicel.gateway.without_tls import without_tls
 with without_tls():
     from twisted.internet import tcp
 
-__all__ = ["PromptServer", "Sending", "install_reactor", "listen", "sending"]
+__all__ = ["PromptServer", "Sending", "call_before_sleep", "install_reactor", "listen", "sending"]
 
 _log = logging.getLogger(__name__)
+
+# What the kernel takes for a client beyond what it can send now. By itself it takes megabytes, also for those
+# who read nothing; whoever does read is never without so much.
+UNSENT_BYTES = 1 << 20
 
 
 def install_reactor() -> Reactor:
     """The process's reactor, to be called once and before anything imports one."""
     try:
         with without_tls():
-            from twisted.internet.epollreactor import EPollReactor
+            from barbicel.gateway.epoll_loop import PlainEPollReactor
     except ImportError:  # not on Linux
         from twisted.internet import reactor
 
         running: Any = reactor  # the module is replaced by the reactor, which no type says
         found: Reactor = running
         return found
-
-    class PlainEPollReactor(EPollReactor):
-        """Without a logging context for each event: errors are logged by _doReadOrWrite as ever."""
-
-        def doPoll(self, timeout: float | None) -> None:
-            own: Any = self  # Twisted's reactors have no types
-            try:
-                events = own._poller.poll(-1 if timeout is None else timeout, len(own._selectables))
-            except InterruptedError:
-                return
-            selectables, act = own._selectables, own._doReadOrWrite
-            for number, event in events:
-                # One that was closed by an earlier event of this round is not here any more.
-                selectable = selectables.get(number)
-                if selectable is not None:
-                    act(selectable, number, event)
-
-        doIteration = doPoll
-
     from twisted.internet.main import installReactor
 
     make: Any = PlainEPollReactor
@@ -65,6 +50,14 @@ def install_reactor() -> Reactor:
     plain: Reactor = make()
     install(plain)
     return plain
+
+
+def call_before_sleep(reactor: Reactor, function: Callable[[], None]) -> bool:
+    """Whether the function will be called whenever the loop has done all that there was to do."""
+    call: Callable[[Callable[[], None]], None] | None = getattr(reactor, "call_before_sleep", None)
+    if call is not None:
+        call(function)
+    return call is not None
 
 
 class PromptServer(tcp.Server):
@@ -97,8 +90,10 @@ class PromptServer(tcp.Server):
         which there must be, is paused until it takes more. Not to be mixed with `write`."""
         sent = 0
         if self._has_sent_all:
-            with suppress(OSError):  # as above
+            try:
                 sent = self.socket.send(pieces[0]) if len(pieces) == 1 else self.socket.sendmsg(pieces)
+            except OSError:
+                sent = 0  # as above
         if sent < sum(map(len, pieces)):
             own: Any = self  # Twisted's side of it has no types
             own.producerPaused = True
@@ -135,4 +130,6 @@ def listen(reactor: Reactor, port: int, factory: Any, *, backlog: int, host: str
     """As reactor.listenTCP, with prompt connections. Raises CannotListenError."""
     bound = _PromptPort(port, factory, backlog, host, reactor)
     bound.startListening()
+    # Connections inherit it.
+    bound.socket.setsockopt(IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES)
     return bound

@@ -23,7 +23,16 @@ SEND_BYTES = 5 << 18
 class Sender:
     """`begin` it when the connection is up. `note` is told by how much what is unread grows, or shrinks."""
 
-    __slots__ = ("_note", "_outbox", "_send", "_sending_bytes", "_transport", "is_paused", "unread_bytes")
+    __slots__ = (
+        "_note",
+        "_outbox",
+        "_send",
+        "_sending_bytes",
+        "_transport",
+        "is_paused",
+        "sent_bytes",
+        "unread_bytes",
+    )
 
     def __init__(self, note: Callable[[int], None]) -> None:
         self._note = note
@@ -32,14 +41,15 @@ class Sender:
         self._send: Sending | None = None
         # What the transport has of what is unread.
         self._sending_bytes = 0
-        # Of answers, as far as the kernel does not have them.
+        # Of answers: what the kernel, or TLS, has taken in all, and what it has not.
+        self.sent_bytes = 0
         self.unread_bytes = 0
         # The client does not read its answers.
         self.is_paused = False
 
     def __bool__(self) -> bool:
         """Whether something waits for its turn."""
-        return bool(self._outbox)
+        return self._outbox.size_bytes > 0
 
     def begin(self, transport: Transport) -> None:
         transport.SEND_LIMIT = SEND_BYTES
@@ -50,9 +60,12 @@ class Sender:
 
     def write(self) -> None:
         """As much as the transport takes; what is left is written when it has sent that."""
-        while self._outbox and not self.is_paused:
-            pieces = self._outbox.front(SEND_BYTES)
-            self._outbox.drop(self._write_joined(pieces) if self._send is None else self._send(pieces))
+        outbox = self._outbox
+        while outbox.size_bytes and not self.is_paused:
+            pieces = outbox.front(SEND_BYTES)
+            sent_bytes = self._write_joined(pieces) if self._send is None else self._send(pieces)
+            self.sent_bytes += sent_bytes
+            outbox.drop(sent_bytes)
         if self.is_paused or self.unread_bytes:
             self._hold(self._outbox.size_bytes + self._sending_bytes)
 

@@ -93,10 +93,8 @@ class AppendableLog(ReadableLog):
         """
         self.check(records)
         with self._mutex:
-            appended = self.write(records)
-            if ack is Ack.AFTER_WRITE:
-                self.publish()
-            else:
+            appended = self.write(records, publish=ack is Ack.AFTER_WRITE)
+            if ack is Ack.AFTER_FSYNC:
                 self.sync()
             self.checkpoint_if_due()
         return appended
@@ -105,8 +103,8 @@ class AppendableLog(ReadableLog):
         """Their bytes in the log. Raises if one of them can never be stored."""
         return check_records(records, self._settings.max_record_bytes, self.path)
 
-    def write(self, records: Sequence[NewRecord]) -> Appended:
-        """The first half of an append: written, not yet shown to readers, not durable.
+    def write(self, records: Sequence[NewRecord], *, publish: bool = False) -> Appended:
+        """The first half of an append: written, not durable, and shown to readers only if that is wished.
 
         The records must have passed `check`. On an error the log stops, unless it is one that passes.
         """
@@ -117,37 +115,29 @@ class AppendableLog(ReadableLog):
                 return Appended(base_offset, 0)
             if self._is_writing:  # the mutex lets the same thread in again
                 raise RuntimeError("an append inside of an append, from a signal handler or a stamp")
+            self._is_writing = True
             try:
-                with self._stopping(), self._writing():
-                    active = self._write_all(records)
-            except DiskError:
-                self.failures += 1
+                active = self._write_all(active, records)
+            except BaseException as error:
+                self._stop_unless_it_passes(error, base_offset)
+                self.failures += isinstance(error, DiskError)
                 raise
+            finally:
+                self._is_writing = False
+            if publish:
+                self._show(active.next_offset, active.end_position)
             return Appended(base_offset, active.next_offset - base_offset)
 
-    def _write_all(self, records: Sequence[NewRecord]) -> ActiveSegment:
+    def _write_all(self, active: ActiveSegment, records: Sequence[NewRecord]) -> ActiveSegment:
         self._mark_unclean()
         taken = 0
         while taken < len(records):
-            active = self._active_for(records[taken])
+            now_ms = self._clock()
+            active = self._active_for(active, records[taken], now_ms)
             start = active.end_position
-            taken += active.append(records, taken, self._clock())
+            taken += active.append(records, taken, now_ms)
             self._bytes_since_checkpoint += active.end_position - start
         return active
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        self._is_writing = True
-        try:
-            yield
-        finally:
-            self._is_writing = False
-
-    def publish(self) -> None:
-        """Show readers all that was written."""
-        with self._mutex:
-            active = self._writable()
-            self._show(active.next_offset, active.end_position)
 
     def _show(self, end_offset: int, end_position: int) -> None:
         if end_offset > self._view.end_offset:
@@ -244,10 +234,9 @@ class AppendableLog(ReadableLog):
             if self._writable().is_too_old(self._clock()):
                 self.roll()
 
-    def _active_for(self, record: NewRecord) -> ActiveSegment:
-        active = self._writable()
+    def _active_for(self, active: ActiveSegment, record: NewRecord, now_ms: int) -> ActiveSegment:
         is_full = not active.has_room(record.size, record.span)
-        if is_full or active.is_too_old(self._clock()) or self._sealed is not None:
+        if is_full or active.is_too_old(now_ms) or self._sealed is not None:
             return self._roll(active)
         return active
 
@@ -346,9 +335,12 @@ class AppendableLog(ReadableLog):
         try:
             yield
         except BaseException as error:
-            if not (is_passing(error) and self._goes_on(next_offset)):
-                self._stop(error)
+            self._stop_unless_it_passes(error, next_offset)
             raise
+
+    def _stop_unless_it_passes(self, error: BaseException, next_offset: int) -> None:
+        if not (is_passing(error) and self._goes_on(next_offset)):
+            self._stop(error)
 
     def _goes_on(self, next_offset: int) -> bool:
         active = self._active

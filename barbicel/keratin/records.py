@@ -14,6 +14,8 @@ from barbicel.errors import RecordTooLarge
 __all__ = ["Ack", "Appended", "NewRecord", "check_records"]
 
 MAX_TIMESTAMP_MS = (1 << 64) - 1
+NO_HEADERS = b""
+WHOLE_OR_NONE = (int, type(None))
 
 
 class Ack(Enum):
@@ -43,7 +45,7 @@ class NewRecord:
     """
 
     payload: Bytes
-    headers: Bytes = b""
+    headers: Bytes = NO_HEADERS
     timestamp_ms: int | None = None  # None: the time of the append
     span: int = 1
     stamp: Callable[[int], None] | None = None
@@ -60,7 +62,10 @@ def check_records(records: Sequence[NewRecord], max_record_bytes: int, path: str
     """Their bytes in the log; raises before anything is written if one of them cannot be stored."""
     total = 0
     for record in records:
-        _check_types(record)
+        _check_bytes("payload", record.payload)
+        if record.headers is not NO_HEADERS:
+            _check_bytes("headers", record.headers)
+        _check_whole_numbers(record)
         size = record.size
         if size > max_record_bytes:
             raise RecordTooLarge(f"a record of {size} bytes, the log accepts {max_record_bytes}", path=path)
@@ -72,16 +77,21 @@ def check_records(records: Sequence[NewRecord], max_record_bytes: int, path: str
     return total
 
 
-def _check_types(record: NewRecord) -> None:
-    """What is not plain bytes, or not a whole number, would be noticed only halfway through a group."""
-    for name in ("payload", "headers"):
-        value = getattr(record, name)
-        if isinstance(value, bytes | bytearray):
-            continue
-        if not isinstance(value, memoryview):
-            raise TypeError(f"{name} is bytes, a bytearray or a memoryview, not {type(value).__name__}")
+# What is not plain bytes, or not a whole number, would be noticed only halfway through a group. The usual
+# answer is the first that is looked for: every record passes here.
+
+
+def _check_bytes(name: str, value: object) -> None:
+    if isinstance(value, memoryview):
         if not (value.contiguous and value.ndim == 1 and value.itemsize == 1):
             raise TypeError(f"{name} is a view of single bytes without gaps, not of {value.format!r}")
+    elif not isinstance(value, bytes | bytearray):
+        raise TypeError(f"{name} is bytes, a bytearray or a memoryview, not {type(value).__name__}")
+
+
+def _check_whole_numbers(record: NewRecord) -> None:
+    if type(record.span) is type(record.timestamp_ms) is int and type(record.after_failures) in WHOLE_OR_NONE:
+        return
     for name in ("span", "timestamp_ms", "after_failures"):
         value = getattr(record, name)
         if value is not None and not isinstance(value, int):

@@ -43,6 +43,9 @@ class ActiveSegment:
         self._layout = layout
         self.settings = settings
         self._header = header
+        self.base_offset = header.base_offset
+        # An index has 32 bits for how far an offset is from the first one.
+        self._end_offset_max = header.base_offset + MAX_REL_OFFSET + 1
         self._file = disk.open(layout.log(header.base_offset), "write")
         self._allocated_bytes = self._file.end
         self._file.end = end_position
@@ -70,10 +73,6 @@ class ActiveSegment:
         )
 
     @property
-    def base_offset(self) -> int:
-        return self._header.base_offset
-
-    @property
     def end_position(self) -> int:
         return self._file.end
 
@@ -83,14 +82,14 @@ class ActiveSegment:
 
     def has_room(self, size: int, span: int) -> bool:
         """Whether a record may still go into this segment. An empty segment takes any record."""
-        end_offset, end_position = self._limits()
         return self.is_empty or (
-            self._file.end + size <= end_position and self.next_offset + span <= end_offset
+            self._file.end + size <= self.settings.segment_max_bytes
+            and self.next_offset + span <= self._end_offset_max
         )
 
     def is_too_old(self, now_ms: int) -> bool:
         limit = self.settings.segment_max_age_ms
-        return not self.is_empty and limit is not None and now_ms - self._first_append_ms >= limit
+        return limit is not None and now_ms - self._first_append_ms >= limit and not self.is_empty
 
     def append(self, records: Sequence[NewRecord], first: int, now_ms: int) -> int:
         """Write as many records as there is room for, beginning with number `first`, with one write.
@@ -102,7 +101,7 @@ class ActiveSegment:
         pieces: list[Bytes] = []
         notes: list[tuple[int, int, int, int]] = []
         offset, position = self.next_offset, self._file.end
-        end_offset, end_position = self._limits()
+        end_offset, end_position = self._end_offset_max, self.settings.segment_max_bytes
         for record in records[first:]:
             size = record.size
             if notes and (position + size > end_position or offset + record.span > end_offset):
@@ -122,10 +121,6 @@ class ActiveSegment:
             self.indexes.note(*note)
         self.next_offset = offset
         return len(notes)
-
-    def _limits(self) -> tuple[int, int]:
-        """(offset, position) that the segment may not grow beyond."""
-        return self.base_offset + MAX_REL_OFFSET + 1, self.settings.segment_max_bytes
 
     def _preallocate(self, needed_bytes: int) -> None:
         """Grow the file by its own size within bounds, in whole pages: appends rarely change its size.

@@ -6,8 +6,8 @@ the disk's own pace sets the size. A turn is
     take what waits → one write a log → answer AFTER_WRITE → one sync a log → answer AFTER_FSYNC
 
 and every answer of a kind leaves in one call of `deliver`. The sync of a large group is left to a second
-thread, so that the next one can be checked and copied beside it. The queue is bounded: a caller who finds
-it full waits, or is told so.
+thread, before anybody is answered, so that the next one can be checked and copied beside it. The queue is
+bounded: a caller who finds it full waits, or is told so.
 """
 
 from __future__ import annotations
@@ -100,6 +100,8 @@ class Writer(Closing):
         self._syncer_wakes = threading.Condition(self._mutex)
         self._queue: deque[_Request] = deque()
         self._queued_bytes = 0
+        # Callers who wait for room.
+        self._kept_waiting = 0
         self._closing = False
         self._writer_ended = False
         # The way of a large turn: left to the syncer, taken by it, back for its answers.
@@ -129,11 +131,13 @@ class Writer(Closing):
         ack: Ack = Ack.AFTER_FSYNC,
         *,
         wait: bool = True,
+        wake: bool = True,
     ) -> None:
         """Hand records over; `done` is called with (base_offset, count) or with the error.
 
         If the queue is full this waits, or raises QueueFull. A record that the log can never accept is
-        refused here, so that it spoils nobody else's group.
+        refused here, so that it spoils nobody else's group. Whoever has more to hand over wakes the writer
+        when that is done, by `wake`.
         """
         if os.getpid() != self._pid:
             raise LogClosed(
@@ -147,11 +151,19 @@ class Writer(Closing):
                         f"{len(self._queue)} appends of {self._queued_bytes} bytes are waiting",
                         path=log.path,
                     )
+                self._kept_waiting += 1
                 self._not_full.wait()
+                self._kept_waiting -= 1
             if self._closing:
                 raise LogClosed("the writer was closed", path=log.path)
             self._queue.append(request)
             self._queued_bytes += request.size
+            if wake:
+                self._writer_wakes.notify()
+
+    def wake(self) -> None:
+        """Write what was handed over."""
+        with self._mutex:
             self._writer_wakes.notify()
 
     def _is_full(self, size: int) -> bool:
@@ -186,14 +198,14 @@ class Writer(Closing):
     def _next(self) -> tuple[list[_Turn], _Turn | None]:
         """Wait for turns to answer and requests to write; neither when all is done."""
         with self._mutex:
-            while not self._synced and not self._may_take():
+            while not (may_take := self._may_take()) and not self._synced:
                 if self._closing and not self._queue and not self._syncer_is_busy:
                     self._writer_ended = True
                     self._syncer_wakes.notify()
                     return [], None
                 self._writer_wakes.wait()
             synced, self._synced = self._synced, []
-            if not self._may_take():
+            if not may_take:
                 return synced, None
             if self._settings.linger_ms and not synced:
                 self._linger()
@@ -217,34 +229,39 @@ class Writer(Closing):
                 break
             batch.append(self._queue.popleft())
             self._queued_bytes -= request.size
-        self._not_full.notify_all()
+        if self._kept_waiting:
+            self._not_full.notify_all()
         return batch
 
     def _write_turn(self, turn: _Turn) -> None:
         for log, requests in turn.by_log.items():
             self._write(log, requests)
-        self._answer(turn, Ack.AFTER_WRITE)
-        self._note_unsynced(turn)
-        with self._mutex:
-            if self._syncer_is_busy or turn.size >= self._settings.overlap_bytes:
-                self._left, self._syncer_is_busy = turn, True
-                self._syncer_wakes.notify()
-                return
-        self._sync_turn(turn)
-        self._answer(turn, Ack.AFTER_FSYNC)
+        # Answers wake whoever waits for them, and then this thread may not be next: all else comes before.
+        is_left = self._leave_to_syncer(turn)
+        if turn.unsynced:
+            self._answer(turn, Ack.AFTER_WRITE)
+        if is_left:
+            return
+        if turn.synced:
+            self._sync_turn(turn)
+            self._answer(turn, Ack.AFTER_FSYNC)
         turn.checkpoint()
 
-    def _note_unsynced(self, turn: _Turn) -> None:
-        """What nobody waits for is synced in time."""
-        unsynced = turn.logs_with(Ack.AFTER_WRITE)
-        if unsynced:
-            with self._mutex:
+    def _leave_to_syncer(self, turn: _Turn) -> bool:
+        """The whole turn, if it is large; else only what nobody waits for, which is synced in time."""
+        with self._mutex:
+            if turn.unsynced:
                 due = self._monotonic() + self._settings.flush_ms / 1000
                 # The syncer waits for the first that is due; what comes later need not wake it.
                 if not self._sync_due:
                     self._syncer_wakes.notify()
-                for log in unsynced:
+                for log in turn.unsynced:
                     self._sync_due.setdefault(log, due)
+            if self._syncer_is_busy or turn.size >= self._settings.overlap_bytes:
+                self._left, self._syncer_is_busy = turn, True
+                self._syncer_wakes.notify()
+                return True
+        return False
 
     def _linger(self) -> None:
         deadline = self._monotonic() + self._settings.linger_ms / 1000
@@ -277,14 +294,21 @@ class Writer(Closing):
     def _write_group(self, log: Log, group: list[_Request]) -> None:
         if log.failures:
             group = _without_followers(log, group)
+        records: list[NewRecord] = []
+        publish = False
+        for request in group:
+            records += request.records
+            publish |= request.ack is Ack.AFTER_WRITE
         try:
-            base_offset = log.write([record for request in group for record in request.records]).base_offset
-            if any(request.ack is Ack.AFTER_WRITE for request in group):
-                log.publish()
+            appended = log.write(records, publish=publish)
         except Exception as error:
             for request in group:
                 request.outcome = error
             return
+        if len(group) == 1:
+            group[0].outcome = appended
+            return
+        base_offset = appended.base_offset
         for request in group:
             count = sum([record.span for record in request.records])
             request.outcome = Appended(base_offset, count)
@@ -320,7 +344,7 @@ class Writer(Closing):
 
     def _sync_turn(self, turn: _Turn) -> None:
         """One sync a log; if it fails, so do the appends that were not durable before."""
-        for log in turn.logs_with(Ack.AFTER_FSYNC):
+        for log in turn.synced:
             # Before the sync: what is written beside it is not covered by it and must be due again.
             with self._mutex:
                 self._sync_due.pop(log, None)
@@ -328,7 +352,11 @@ class Writer(Closing):
                 log.sync()
             except Exception as error:
                 for request in turn.by_log[log]:
-                    if isinstance(request.outcome, Appended) and not log.is_synced(request.outcome):
+                    outcome = request.outcome
+                    # Whoever waits for no sync has what it asked for, and may not have been told so yet.
+                    if request.ack is Ack.AFTER_WRITE or not isinstance(outcome, Appended):
+                        continue
+                    if not log.is_synced(outcome):
                         request.outcome = error
 
     def _sync_what_is_due(self, *, everything: bool = False) -> None:
@@ -372,21 +400,19 @@ def _without_followers(log: Log, group: list[_Request]) -> list[_Request]:
 class _Turn:
     """The requests that are committed together."""
 
-    __slots__ = ("batch", "by_log", "size")
+    __slots__ = ("batch", "by_log", "size", "synced", "unsynced")
 
     def __init__(self, batch: list[_Request]) -> None:
         self.batch = batch
         self.size = 0
+        # The logs of requests that are answered when they are synced, and when they are written.
+        self.synced: set[Log] = set()
+        self.unsynced: set[Log] = set()
         self.by_log: dict[Log, list[_Request]] = {}
         for request in batch:
             self.size += request.size
+            (self.synced if request.ack is Ack.AFTER_FSYNC else self.unsynced).add(request.log)
             self.by_log.setdefault(request.log, []).append(request)
-
-    def logs_with(self, ack: Ack) -> list[Log]:
-        """The logs that somebody appends to with this wish."""
-        return [
-            log for log, requests in self.by_log.items() if any(request.ack is ack for request in requests)
-        ]
 
     def checkpoint(self) -> None:
         for log in self.by_log:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from twisted.internet.interfaces import IPushProducer
-from twisted.internet.protocol import Protocol
+from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.testing import MemoryReactor, StringTransport
 from zope.interface import implementer  # type: ignore[import-untyped]  # it has no types
 
 from barbicel.disk import Bytes
-from barbicel.gateway.event_loop import PromptServer, sending
+from barbicel.gateway.event_loop import UNSENT_BYTES, PromptServer, listen, sending
 from tests.gateway.kafka.in_memory import untyped
 
 
@@ -137,3 +138,18 @@ def test_pieces_for_a_connection_that_is_gone_are_for_the_loop_to_notice(pair: P
 
 def test_only_a_prompt_connection_sends_pieces() -> None:
     assert sending(untyped(StringTransport)()) is None
+
+
+def test_the_kernel_takes_little_for_who_does_not_read() -> None:
+    port: Any = listen(untyped(MemoryReactor)(), 0, untyped(Factory)(), backlog=1, host="127.0.0.1")
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 << 10)
+    client.connect(("127.0.0.1", port.getHost().port))
+    port.socket.setblocking(True)
+    accepted, _ = port.socket.accept()
+    accepted.setblocking(False)
+    taken = 0
+    with client, accepted, port.socket, suppress(BlockingIOError):
+        while taken < 8 * UNSENT_BYTES:
+            taken += accepted.send(bytes(100_000))
+    assert UNSENT_BYTES <= taken < 2 * UNSENT_BYTES

@@ -188,7 +188,7 @@ def test_both_acks_are_visible_and_only_fsync_survives_a_power_cut(disk: FaultDi
     assert len(payloads(open_log(disk.crash(Fate.DROP, Random(0))))) == 1
 
 
-@pytest.mark.parametrize("show", [Log.publish, Log.sync, Log.checkpoint, Log.roll])
+@pytest.mark.parametrize("show", [Log.sync, Log.checkpoint, Log.roll])
 def test_what_is_only_written_is_not_seen(disk: FaultDisk, show: Callable[[Log], None]) -> None:
     log = open_log(disk)
     log.append(new_records([0]))
@@ -200,6 +200,14 @@ def test_what_is_only_written_is_not_seen(disk: FaultDisk, show: Callable[[Log],
     show(log)
     assert (log.end_offset, bytes(log.fetch(1).payload)) == (2, expected_payload(1))
     assert log.offset_for_time(1 << 40) == (1 << 40, 1)
+
+
+def test_what_is_written_to_be_seen_is_seen_with_all_before_it(disk: FaultDisk) -> None:
+    log = open_log(disk)
+    log.write(new_records([0]))
+    assert log.write(new_records([1]), publish=True) == Appended(1, 1)
+    assert (log.end_offset, payloads(log)) == (2, [expected_payload(0), expected_payload(1)])
+    assert payloads(open_log(disk.crash(Fate.DROP, Random(0)))) == []
 
 
 # Opening and closing
@@ -219,7 +227,7 @@ def test_the_manifest_keeps_the_settings(disk: FaultDisk) -> None:
 USES: list[Callable[[Log], object]] = [
     lambda log: log.append(new_records([1])),
     lambda log: log.write(new_records([1])),
-    Log.publish,
+    lambda log: log.write(new_records([1]), publish=True),
     Log.sync,
     Log.checkpoint,
     Log.roll,

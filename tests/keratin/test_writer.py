@@ -11,6 +11,7 @@ import pytest
 
 from barbicel.errors import DiskError, LogClosed, LogStopped, QueueFull, RecordTooLarge
 from barbicel.keratin import Ack, Appended, Writer, WriterSettings
+from barbicel.keratin.writer import _Request, _Turn
 from tests.keratin.builders import (
     DEADLINE_S,
     Answers,
@@ -46,6 +47,19 @@ def seat(disk: FaultDisk) -> Iterator[Seat]:
     yield take
     for desk in desks:
         desk.close()
+
+
+# Handing over
+
+
+def test_whoever_hands_over_much_wakes_the_writer_once(disk: FaultDisk) -> None:
+    log, answers = open_log(disk), Answers()
+    with Writer(deliver=answers.deliver) as writer:
+        for number in range(10):
+            writer.submit(log, new_records([number]), answers.done(number), wake=False)
+        writer.wake()
+        answers.wait_for(10)
+    assert payloads(log) == [expected_payload(number) for number in range(10)]
 
 
 # Many callers
@@ -389,3 +403,23 @@ def test_a_callback_that_raises_does_not_end_the_writer(disk: FaultDisk) -> None
 def test_settings_have_limits(name: str) -> None:
     with pytest.raises(ValueError, match=name):
         WriterSettings(**{name: -1})
+
+
+def test_a_sync_that_fails_is_no_matter_of_who_does_not_wait_for_it(
+    disk: FaultDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a large turn the sync may fail before those are answered who only wait for the write."""
+    log = open_log(disk)
+    written, synced = (
+        _Request(log, new_records([number]), 1, ack, Answers().done(number), log.write(new_records([number])))
+        for number, ack in enumerate((Ack.AFTER_WRITE, Ack.AFTER_FSYNC))
+    )
+
+    def fail() -> None:
+        raise OSError(errno.EIO, "no sync")
+
+    monkeypatch.setattr(log, "sync", fail)
+    with Writer() as writer:
+        writer._sync_turn(_Turn([written, synced]))
+    assert written.outcome == Appended(0, 1)
+    assert isinstance(synced.outcome, OSError)

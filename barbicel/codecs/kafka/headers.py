@@ -16,6 +16,7 @@ from barbicel.codecs.kafka.wire import (
     NO_TAGGED_FIELDS,
     FlexibleReader,
     MalformedRequest,
+    new_tuple,
 )
 
 __all__ = [
@@ -89,10 +90,13 @@ def decode_request_header(
             )
         client_id = str(frame[REQUEST_HEAD.size : position], "utf-8", "replace")
     if is_flexible(api_key, version):
-        reader = FlexibleReader(frame, position)
-        reader.skip_tagged_fields()
-        position = reader.position
-    return RequestHeader(api_key, version, correlation_id, client_id), position
+        if position < len(frame) and not frame[position]:  # nearly always: no tagged fields
+            position += 1
+        else:
+            reader = FlexibleReader(frame, position)
+            reader.skip_tagged_fields()
+            position = reader.position
+    return new_tuple(RequestHeader, (api_key, version, correlation_id, client_id)), position
 
 
 def has_flexible_response_header(api_key: int, is_flexible: bool) -> bool:

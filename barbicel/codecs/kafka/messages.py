@@ -12,7 +12,7 @@ object, so one must never be appended to.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Protocol, cast
 
 from barbicel.codecs.kafka.kafka_python import LazyClass
@@ -210,6 +210,8 @@ def response_class(api_key: int) -> MessageClass:
     return cast(MessageClass, _class(_RESPONSES, api_key))
 
 
+# Asked for every request, of which only the API's key is bounded.
+@lru_cache(maxsize=1024)
 def is_flexible(api_key: int, version: int) -> bool:
     """Whether a message has compact lengths and tagged fields; headers.py says what that means for headers.
 
@@ -221,7 +223,7 @@ def is_flexible(api_key: int, version: int) -> bool:
 
 @cache
 def _flexible_versions(api_key: int) -> tuple[int, int]:
-    """The first and the last. Asked for every request, of which only the API's key is bounded."""
+    """The first and the last."""
     return _class(_REQUESTS, api_key)._flexible_versions or NO_VERSIONS
 
 

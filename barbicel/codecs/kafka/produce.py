@@ -32,6 +32,7 @@ from barbicel.codecs.kafka.wire import (
     decode_uvarint,
     encode_tagged_fields,
     encode_topic_id,
+    new_tuple,
     skip_tagged_fields,
 )
 
@@ -87,9 +88,6 @@ SMALLEST_FLEXIBLE_PARTITION_BYTES = 4 + 1 + 1
 # Topics, and partitions of all of them, in one request. A row takes 6 bytes of it at least and 300 as values:
 # without this, a request as long as its records may make it would be gigabytes.
 MAX_ROWS = 20_000
-
-# Makes a NamedTuple in half the time of its own constructor, which is a Python function.
-new_tuple = tuple.__new__
 
 # A plain pair, because there is one for every few kilobytes: the index and a view of the records.
 ProducePartition: TypeAlias = tuple[int, memoryview | None]
@@ -158,7 +156,8 @@ def _decode_classic_partitions(body: memoryview, position: int) -> tuple[list[Pr
     end = len(body)
     if not 0 <= count <= (end - position) // SMALLEST_CLASSIC_PARTITION_BYTES:
         check_count(count, SMALLEST_CLASSIC_PARTITION_BYTES, end - position, "partitions", position)
-    _counted(count, position)
+    if count > MAX_ROWS:
+        _counted(count, position)
     partitions: list[ProducePartition] = []
     for _ in range(count):
         index, length = CLASSIC_PARTITION.unpack_from(body, position)
@@ -220,7 +219,8 @@ def _decode_flexible_partitions(body: memoryview, position: int) -> tuple[list[P
     left = len(body) - position
     if not 0 < count <= 1 + left // SMALLEST_FLEXIBLE_PARTITION_BYTES:
         check_count(count - 1, SMALLEST_FLEXIBLE_PARTITION_BYTES, left, "partitions", position)
-    _counted(count - 1, position)
+    if count > MAX_ROWS:
+        _counted(count - 1, position)
     partitions: list[ProducePartition] = []
     for _ in range(count - 1):
         index, length, second, third = FLEXIBLE_PARTITION.unpack_from(body, position)
@@ -304,12 +304,13 @@ def encode_produce_response(
 ) -> bytes:
     """The body of the response, without its header."""
     encoding = FLEXIBLE if version >= FLEXIBLE_SINCE else CLASSIC
-    pieces = [encoding.length(len(topics))]
+    one, length = encoding.length_of_one, encoding.length
+    pieces = [one if len(topics) == 1 else length(len(topics))]
     for name, topic_id, partitions in topics:
         pieces.append(encode_topic_id(topic_id) if version >= TOPIC_ID_SINCE else encoding.name(name))
-        pieces.append(encoding.length(len(partitions)))
+        pieces.append(one if len(partitions) == 1 else length(len(partitions)))
         for result in partitions:
-            pieces += _encode_result(version, encoding, result)
+            pieces.append(_encode_result(version, encoding, result))
         pieces.append(encoding.no_tagged_fields)
     if version >= THROTTLE_TIME_SINCE:
         pieces.append(INT32.pack(throttle_time_ms))
@@ -320,9 +321,16 @@ def encode_produce_response(
     return b"".join(pieces)
 
 
-def _encode_result(version: int, encoding: Encoding, result: ProducePartitionResult) -> Iterator[bytes]:
+def _encode_result(version: int, encoding: Encoding, result: ProducePartitionResult) -> bytes:
     field_count, head = RESULT_HEADS[version]
-    yield head.pack(*result[:field_count])
+    start = head.pack(*result[:field_count])
+    if result[5:] == NOTHING_MORE:
+        return start + ENDS_OF_NOTHING_MORE[version]
+    return b"".join((start, *_encode_end(version, encoding, result)))
+
+
+def _encode_end(version: int, encoding: Encoding, result: ProducePartitionResult) -> Iterator[bytes]:
+    """What has no fixed size."""
     if version >= RECORD_ERRORS_SINCE:
         yield encoding.length(len(result.record_errors))
         for batch_index, message in result.record_errors:
@@ -334,3 +342,12 @@ def _encode_result(version: int, encoding: Encoding, result: ProducePartitionRes
         yield encode_tagged_fields([(CURRENT_LEADER_TAG, encode_current_leader(result.current_leader))])
     else:
         yield encoding.no_tagged_fields
+
+
+# Nearly every answer: what was produced is stored, and there is nothing to say about it.
+_STORED = ProducePartitionResult(0, 0, 0)
+NOTHING_MORE = _STORED[5:]
+ENDS_OF_NOTHING_MORE = [
+    b"".join(_encode_end(version, FLEXIBLE if version >= FLEXIBLE_SINCE else CLASSIC, _STORED))
+    for version in range(len(RESULT_HEADS))
+]

@@ -9,8 +9,6 @@ here, for that takes a clock.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from barbicel.codecs.kafka.compression import CODECS, Codec
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.record_batch import (
@@ -32,6 +30,7 @@ from barbicel.codecs.kafka.record_batch import (
     BatchHeader,
     check_crc,
 )
+from barbicel.codecs.kafka.wire import new_tuple
 
 __all__ = ["check_batch"]
 
@@ -55,7 +54,7 @@ def check_batch(records: memoryview, max_batch_bytes: int, *, allow_zstd: bool =
         raise BadBatch(INVALID, f"magic {records[MAGIC_AT]}: only version 2 is accepted")
     if size < BATCH_HEADER_BYTES:
         raise BadBatch(CORRUPT, f"{size} bytes are too few for a record batch")
-    header = BatchHeader._make(HEADER.unpack_from(records))
+    header = new_tuple(BatchHeader, HEADER.unpack_from(records))
     if header.attributes & CODEC_BITS == Codec.ZSTD and not allow_zstd:
         raise BadBatch(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 7 of Produce or newer")
     if len(records) != size and _whole_batch_bytes(records, size):
@@ -65,11 +64,10 @@ def check_batch(records: memoryview, max_batch_bytes: int, *, allow_zstd: bool =
     if size > max_batch_bytes:
         message = f"the batch has {size} bytes, and {max_batch_bytes} are allowed"
         raise BadBatch(ErrorCode.MESSAGE_TOO_LARGE, message)
-    batch = Batch(header, records[:size])
+    batch = new_tuple(Batch, (header, records[:size]))
     check_crc(batch)
-    for is_wrong, error_code, message in REASONS_TO_REFUSE:
-        if is_wrong(header):
-            raise BadBatch(error_code, message)
+    if (reason := _reason_to_refuse(header)) is not None:
+        raise BadBatch(*reason)
     return batch
 
 
@@ -95,30 +93,30 @@ def _count_cannot_fit(header: BatchHeader) -> bool:
     return header.records_count * MIN_RECORD_BYTES > max_bytes
 
 
-# (what is wrong with a header, the error, the message), asked in this order once the CRC is right. They read
-# fields, not properties: this is done for every batch.
-REASONS_TO_REFUSE: tuple[tuple[Callable[[BatchHeader], bool], ErrorCode, str], ...] = (
-    (lambda h: h.attributes & CODEC_BITS not in CODECS, INVALID, "the batch's codec is unknown"),
-    (lambda h: h.records_count < 1, INVALID, "the batch has no records"),
-    (lambda h: h.last_offset_delta != h.records_count - 1, INVALID, "last offset delta and count disagree"),
-    (_count_cannot_fit, INVALID, "the batch cannot hold as many records as it says"),
-    (lambda h: h.attributes & CONTROL_BIT != 0, INVALID, "a client must not write control records"),
-    (lambda h: h.attributes & DELETE_HORIZON_BIT != 0, INVALID, "a client must not set a delete horizon"),
-    (lambda h: h.producer_id >= 0 > h.base_sequence, INVALID, "a producer id without a sequence"),
-    (lambda h: h.producer_id >= 0 > h.producer_epoch, INVALID, "a producer id without an epoch"),
-    (
-        lambda h: h.producer_id < 0 and h.attributes & TRANSACTIONAL_BIT != 0,
-        INVALID,
-        "a transaction without a producer id",
-    ),
-    (
-        lambda h: h.attributes & LOG_APPEND_TIME_BIT != 0,
-        ErrorCode.INVALID_TIMESTAMP,
-        "a client must not set LogAppendTime",
-    ),
-    (
-        lambda h: h.base_timestamp < NO_TIMESTAMP or h.max_timestamp < NO_TIMESTAMP,
-        ErrorCode.INVALID_TIMESTAMP,
-        "a timestamp is negative",
-    ),
-)
+def _reason_to_refuse(header: BatchHeader) -> tuple[ErrorCode, str] | None:
+    """What is wrong with a header, asked in this order once the CRC is right. One function, and fields rather
+    than properties: this is done for every batch."""
+    attributes, has_producer = header.attributes, header.producer_id >= 0
+    if attributes & CODEC_BITS not in CODECS:
+        return INVALID, "the batch's codec is unknown"
+    if header.records_count < 1:
+        return INVALID, "the batch has no records"
+    if header.last_offset_delta != header.records_count - 1:
+        return INVALID, "last offset delta and count disagree"
+    if _count_cannot_fit(header):
+        return INVALID, "the batch cannot hold as many records as it says"
+    if attributes & CONTROL_BIT:
+        return INVALID, "a client must not write control records"
+    if attributes & DELETE_HORIZON_BIT:
+        return INVALID, "a client must not set a delete horizon"
+    if has_producer and header.base_sequence < 0:
+        return INVALID, "a producer id without a sequence"
+    if has_producer and header.producer_epoch < 0:
+        return INVALID, "a producer id without an epoch"
+    if attributes & TRANSACTIONAL_BIT and not has_producer:
+        return INVALID, "a transaction without a producer id"
+    if attributes & LOG_APPEND_TIME_BIT:
+        return ErrorCode.INVALID_TIMESTAMP, "a client must not set LogAppendTime"
+    if header.base_timestamp < NO_TIMESTAMP or header.max_timestamp < NO_TIMESTAMP:
+        return ErrorCode.INVALID_TIMESTAMP, "a timestamp is negative"
+    return None

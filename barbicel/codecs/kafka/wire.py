@@ -33,6 +33,7 @@ __all__ = [
     "encode_tagged_fields",
     "encode_topic_id",
     "encode_uvarint",
+    "new_tuple",
     "skip_tagged_fields",
 ]
 
@@ -44,6 +45,9 @@ NO_ROW_LIMIT = 1 << 62
 # A tag and the size of an empty field.
 SMALLEST_TAGGED_FIELD_BYTES = 2
 LATER_VARINT_SHIFTS = (7, 14, 21, 28)
+
+# Makes a NamedTuple in half the time of its own constructor, which is a Python function.
+new_tuple = tuple.__new__
 
 
 class MalformedRequest(BarbicelError):
@@ -250,6 +254,8 @@ class Encoding(NamedTuple):
     length: Callable[[int | None], bytes]
     string: Callable[[str | None], bytes]
     no_tagged_fields: bytes
+    # What most arrays have.
+    length_of_one: bytes
 
     def name(self, text: str | None) -> bytes:
         """A string that the protocol does not let be null."""
@@ -258,8 +264,8 @@ class Encoding(NamedTuple):
         return self.string(text)
 
 
-CLASSIC = Encoding(encode_length, encode_string, b"")
-FLEXIBLE = Encoding(encode_compact_length, encode_compact_string, NO_TAGGED_FIELDS)
+CLASSIC = Encoding(encode_length, encode_string, b"", encode_length(1))
+FLEXIBLE = Encoding(encode_compact_length, encode_compact_string, NO_TAGGED_FIELDS, encode_compact_length(1))
 
 
 def encode_topic_id(topic_id: bytes | None) -> bytes:

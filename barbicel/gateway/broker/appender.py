@@ -6,17 +6,20 @@ what finds it full waits here, in order, and its client is not read from meanwhi
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
-from zlib import crc32
 
 from barbicel.errors import BarbicelError, QueueFull
+from barbicel.gateway.event_loop import call_before_sleep
 from barbicel.gateway.twisted_types import Reactor
 from barbicel.keratin import Ack, Appended, Log, NewRecord, Writer, WriterSettings
 from barbicel.keratin.writer import Answer, answer_here
 
 __all__ = ["Appender"]
+
+_log = logging.getLogger(__name__)
 
 Done: TypeAlias = Callable[[Appended | Exception], None]
 
@@ -48,10 +51,16 @@ class Appender:
         self._ack = ack
         self._after_turn = after_turn
         self._shards = [_Shard(self, settings) for _ in range(shards)]
+        # Those that have something to write since the reactor has slept; else they are woken at once.
+        self._unwoken: set[_Shard] = set()
+        self._wakes_before_sleep = call_before_sleep(reactor, self._wake_writers)
+        # While a group of several appends is answered: who is called when all of them are.
+        self._then: dict[Callable[[], None], None] | None = None
 
     def append(self, log: Log, record: NewRecord, done: Done) -> None:
         """Never waits. `done` is called in the reactor's thread, after this returns or before."""
-        shard = self._shards[crc32(log.path.encode()) % len(self._shards)]
+        # The path's hash is another one in each process, and the same for as long as this one lives.
+        shard = self._shards[hash(log.path) % len(self._shards)]
         if not shard.waiting and self._submit(shard, log, record, done):
             return
         try:
@@ -64,19 +73,44 @@ class Appender:
 
     def _submit(self, shard: _Shard, log: Log, record: NewRecord, done: Done) -> bool:
         try:
-            shard.writer.submit(log, (record,), done, self._ack, wait=False)
+            shard.writer.submit(
+                log, (record,), done, self._ack, wait=False, wake=not self._wakes_before_sleep
+            )
+            self._unwoken.add(shard)
         except QueueFull:
             return False
         except BarbicelError as error:
             done(error)
         return True
 
+    def _wake_writers(self) -> None:
+        if self._unwoken:
+            for shard in self._unwoken:
+                shard.writer.wake()
+            self._unwoken.clear()
+
     def deliver(self, answers: Sequence[Answer]) -> None:
         """In a writer's thread: all answers of a group go over together."""
         self._reactor.callFromThread(self._answer, answers)
 
+    def when_answered(self, call: Callable[[], None]) -> bool:
+        """Whether it is called, once, when all appends are answered that are being answered now. If there is
+        no other than this one, it is not."""
+        if self._then is None:
+            return False
+        self._then[call] = None
+        return True
+
     def _answer(self, answers: Sequence[Answer]) -> None:
-        answer_here(answers)
+        if len(answers) == 1:
+            answer_here(answers)
+        else:
+            then: dict[Callable[[], None], None] = {}
+            self._then = then
+            answer_here(answers)
+            self._then = None
+            for call in then:
+                _call(call)
         for shard in self._shards:
             while shard.waiting and self._submit(shard, *shard.waiting[0]):
                 shard.waiting.popleft()
@@ -90,3 +124,11 @@ class Appender:
         for shard in self._shards:
             shard.waiting.clear()
             shard.writer.close()
+
+
+def _call(call: Callable[[], None]) -> None:
+    """One that raises keeps nobody from being called."""
+    try:
+        call()
+    except BaseException:
+        _log.exception("what follows a group of appends has failed")

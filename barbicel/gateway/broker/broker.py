@@ -23,7 +23,7 @@ from barbicel.gateway.broker.catalogue import Catalogue
 from barbicel.gateway.broker.client_notes import ClientNotes
 from barbicel.gateway.broker.consumption import GroupOffsets
 from barbicel.gateway.broker.membership import Coordinator, GroupSettings
-from barbicel.gateway.broker.partition import Appends, Partition
+from barbicel.gateway.broker.partition import Appends, Partition, Waiter
 from barbicel.gateway.broker.read_ahead import ReadAhead
 from barbicel.gateway.broker.recovered import Recovered, summarise
 from barbicel.gateway.broker.tiering.leftover import has_manifests
@@ -191,6 +191,10 @@ class Broker:
         """For Partition.produce."""
         return self._appender
 
+    def when_answered(self, call: Callable[[], None]) -> bool:
+        """See Appender.when_answered."""
+        return self._appender.when_answered(call)
+
     def read_cold(self, function: Callable[[], T]) -> Deferred[T]:
         """Call something that waits for the disk, in a thread."""
         return self._readers.run(partial(self._unless_closing, function))
@@ -223,8 +227,12 @@ class Broker:
     def _end_turn(self) -> None:
         """Appends were answered: wake whoever waits for them, once for all."""
         touched = self.topics.touched
-        waiters = {waiter for partition in touched for waiter in partition.waiters}
-        due = [partition for partition in touched if partition.snapshot_is_due]
+        waiters: set[Waiter] = set()
+        due: list[Partition] = []
+        for partition in touched:
+            waiters |= partition.waiters
+            if partition.snapshot_is_due:
+                due.append(partition)
         touched.clear()
         for waiter in waiters:
             waiter.wake()

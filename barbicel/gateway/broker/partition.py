@@ -43,7 +43,14 @@ from barbicel.errors import (
 )
 from barbicel.gateway.broker.batch_opening import has_to_be_opened, is_quickly_opened, open_batch
 from barbicel.gateway.broker.producer_file import ProducerFile
-from barbicel.gateway.broker.producers import ProducerStates, Refused, Repeated, RepeatedInFlight, Submission
+from barbicel.gateway.broker.producers import (
+    New,
+    ProducerStates,
+    Refused,
+    Repeated,
+    RepeatedInFlight,
+    Submission,
+)
 from barbicel.gateway.broker.stored import Remote, Stored
 from barbicel.gateway.broker.tail import Tail, TailBudget
 from barbicel.gateway.broker.topic_settings import TopicValues
@@ -231,25 +238,27 @@ class Partition:
         submission = None
         if header.producer_id >= 0:
             verdict = self.producers.check(header)
-            if isinstance(verdict, Refused):
-                done(Produced(verdict.error_code, message=verdict.message))
-                return
-            if isinstance(verdict, Repeated):
-                # Kafka says the first copy's time here, whosever clock it is.
-                done(Produced(ErrorCode.NONE, verdict.batch.base_offset, verdict.batch.max_timestamp))
-                return
-            if isinstance(verdict, RepeatedInFlight):
-                verdict.first.when_settled(partial(self._answer_repetition, verdict.first.header, done))
+            if not isinstance(verdict, New):
+                self._answer_unappended(verdict, done)
                 return
             submission = self.producers.begin(header, self.log.failures)
         record = NewRecord(
             batch.data,
             timestamp_ms=header.max_timestamp if header.max_timestamp >= 0 else None,
             span=header.last_offset_delta + 1,
-            stamp=partial(_stamp, batch.data),
+            stamp=partial(stamp, batch.data, leader_epoch=LEADER_EPOCH),
             after_failures=None if submission is None else submission.after_failures,
         )
         appends(self.log, record, partial(self._appended, batch.data, header, submission, done))
+
+    def _answer_unappended(self, verdict: Repeated | RepeatedInFlight | Refused, done: ProduceDone) -> None:
+        if isinstance(verdict, Refused):
+            done(Produced(verdict.error_code, message=verdict.message))
+        elif isinstance(verdict, Repeated):
+            # Kafka says the first copy's time here, whosever clock it is.
+            done(Produced(ErrorCode.NONE, verdict.batch.base_offset, verdict.batch.max_timestamp))
+        else:
+            verdict.first.when_settled(partial(self._answer_repetition, verdict.first.header, done))
 
     def _timestamp_problem(self, header: BatchHeader, now_ms: int) -> Produced | None:
         values, latest_ms = self.values, header.max_timestamp
@@ -288,7 +297,8 @@ class Partition:
         end_offset = outcome.base_offset + outcome.count
         if submission is not None:
             self.producers.done(submission, outcome.base_offset, self._clock())
-        self.producers.advance(end_offset)
+        else:
+            self.producers.advance(end_offset)
         self.tail.append(outcome.base_offset, end_offset, data)
         self.end_offset = end_offset
         self.bytes_since_snapshot += len(data)
@@ -395,7 +405,3 @@ class Partition:
     def revive(self) -> None:
         """It could not be deleted."""
         self.tail = Tail(self._budget, self._tail_bytes, self.end_offset)
-
-
-def _stamp(batch: memoryview, base_offset: int) -> None:
-    stamp(batch, base_offset, LEADER_EPOCH)

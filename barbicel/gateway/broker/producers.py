@@ -20,7 +20,7 @@ from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
-from barbicel.codecs.kafka.record_batch import BatchHeader
+from barbicel.codecs.kafka.record_batch import CONTROL_BIT, BatchHeader
 from barbicel.codecs.producer_snapshot import (
     MAX_BATCHES,
     MAX_SEQUENCE,
@@ -288,7 +288,7 @@ class ProducerStates:
 
 def _has_sequence(header: BatchHeader) -> bool:
     """A transaction's marker has none: it only says which epoch its producer is in."""
-    return header.base_sequence >= 0 and not header.is_control
+    return header.base_sequence >= 0 and not header.attributes & CONTROL_BIT
 
 
 def _extended(batches: tuple[StoredBatch, ...], batch: StoredBatch) -> tuple[StoredBatch, ...]:

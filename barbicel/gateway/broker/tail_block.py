@@ -22,12 +22,13 @@ WHOLE_IN_PARTS = 2
 class TailBlock:
     """`base_position` is where it begins, in bytes since the tail was empty."""
 
-    __slots__ = ("_buffer_bytes", "_data", "_end_offsets", "_end_positions", "base_position")
+    __slots__ = ("_data", "_end_offsets", "_end_positions", "base_position", "cost_bytes")
 
     def __init__(self, data: memoryview, buffer_bytes: int, base_position: int) -> None:
         self._data = data
-        self._buffer_bytes = buffer_bytes
         self.base_position = base_position
+        # What it takes in memory.
+        self.cost_bytes = OWN_BYTES + buffer_bytes
         # Of each batch, the latter within this block.
         self._end_offsets = array("q")
         self._end_positions = array("q")
@@ -41,16 +42,19 @@ class TailBlock:
         """A batch as it is: it may be large, and is not copied."""
         data, buffer_bytes = _alone(batch)
         block = cls(data, buffer_bytes, base_position)
-        block._end_offsets.append(end_offset)
-        block._end_positions.append(len(batch))
+        block._note(end_offset, len(batch))
         return block
 
     def add(self, end_offset: int, batch: memoryview) -> None:
         """There must be room for it."""
         start = self.size_bytes
         self._data[start : start + len(batch)] = batch
+        self._note(end_offset, start + len(batch))
+
+    def _note(self, end_offset: int, end_position: int) -> None:
         self._end_offsets.append(end_offset)
-        self._end_positions.append(start + len(batch))
+        self._end_positions.append(end_position)
+        self.cost_bytes += OWN_BATCH_BYTES
 
     def __len__(self) -> int:
         return len(self._end_offsets)
@@ -62,11 +66,6 @@ class TailBlock:
     @property
     def room_bytes(self) -> int:
         return len(self._data) - self.size_bytes
-
-    @property
-    def cost_bytes(self) -> int:
-        """What it takes in memory."""
-        return OWN_BYTES + self._buffer_bytes + OWN_BATCH_BYTES * len(self)
 
     @property
     def end_offset(self) -> int:

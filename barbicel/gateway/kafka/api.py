@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from barbicel.gateway.broker.broker import Broker
     from barbicel.gateway.kafka.session import Session
 
-__all__ = ["MAX_ROWS", "Address", "Api", "Call", "Encoded", "Pieces", "Reply"]
+__all__ = ["MAX_ROWS", "Address", "Api", "Call", "Encoded", "Later", "Pieces", "Reply"]
 
 # What one request may name: topics, partitions, groups, settings, all of them together. Reading so many takes
 # a tenth of a second in which nobody else is served; no client comes near it.
@@ -24,8 +24,24 @@ MAX_ROWS = 30_000
 
 # The body of an answer in pieces.
 Pieces: TypeAlias = Sequence[Bytes]
+
+
+class Later:
+    """An answer that comes later, to the request that there are thousands of in a second: for each a Deferred
+    would make ten calls."""
+
+    __slots__ = ("then",)
+
+    def __init__(self) -> None:
+        # Called when it is there; set by whoever waits for it.
+        self.then: Callable[[], None] | None = None
+
+    def outcome(self) -> Any:
+        """The answer, once it is there; raises if there can be none."""
+
+
 # An answer now or later; None for a request that gets none (Produce with acks=0).
-Reply: TypeAlias = Any | Deferred[Any] | None
+Reply: TypeAlias = Any | Deferred[Any] | Later | None
 
 
 class Address(NamedTuple):
@@ -47,6 +63,8 @@ class Call:
     answers: AnswerBudget = field(default_factory=AnswerBudget)
     # Who asks; None where nobody is asked and everybody may do everything.
     session: Session | None = None
+    # Of the client's answers so far: what it has taken, or the kernel for it.
+    sent_bytes: int = 0
     # Called when the connection is lost before the answer is ready; for requests that wait.
     on_lost: Callable[[], None] | None = None
 

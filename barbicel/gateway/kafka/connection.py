@@ -29,7 +29,7 @@ from barbicel.codecs.kafka.messages import is_flexible
 from barbicel.codecs.kafka.wire import MalformedRequest
 from barbicel.errors import BarbicelError
 from barbicel.gateway.access.authentication import NotAdmitted
-from barbicel.gateway.kafka.api import Address, Call, Pieces, Reply
+from barbicel.gateway.kafka.api import Address, Call, Later, Pieces, Reply
 from barbicel.gateway.kafka.fetch import fetched_bytes
 from barbicel.gateway.kafka.frames import LENGTH, SMALLEST_FRAME_BYTES, BadFrame, FrameReader
 from barbicel.gateway.kafka.sasl_authenticate import TOKEN
@@ -106,7 +106,8 @@ class KafkaConnection(Protocol):
     @property
     def is_kept_back(self) -> bool:
         """More has arrived behind a request that has to be answered first."""
-        return self._frames.has_returned or (self._is_behind_one_alone() and self._frames.is_within_a_frame)
+        is_behind_one_alone = bool(self._slots) and self._slots[-1].is_alone
+        return self._frames.has_returned or (is_behind_one_alone and self._frames.is_within_a_frame)
 
     @property
     def unread_bytes(self) -> int:
@@ -198,8 +199,7 @@ class KafkaConnection(Protocol):
         self._is_lost = True
         slots, self._slots = self._slots, deque()
         for slot in slots:
-            if slot.is_only_waiting and slot.call.on_lost is not None:
-                slot.call.on_lost()
+            _stop_waiting(slot)
         self._server.disconnected(self)
         self._sender.clear()
         self._server.release_bytes(self._held_bytes)
@@ -212,6 +212,18 @@ class KafkaConnection(Protocol):
             self._is_lost = True
             self._sender.clear()
             self.transport.abortConnection()
+
+    def _close_behind_answers(self, reason: str, slot: Slot | None = None) -> None:
+        """The same, once all is answered that came before, or before the slot. As with Kafka, who serves one
+        request of a connection after the other, the client is to hear what was stored."""
+        if slot is not None and slot in self._slots:
+            while (dropped := self._slots.pop()) is not slot:
+                _stop_waiting(dropped)
+        if self._is_lost or not (self._slots or self._sender):
+            self.close(reason)
+            return
+        self._server.broker.notes.tell_end(self.peer, reason)
+        self.drain()
 
     def _end(self, reason: str) -> None:
         """The client is sent away when it has its answer."""
@@ -255,7 +267,7 @@ class KafkaConnection(Protocol):
         try:
             self._serve_a_turn()
         except (BadFrame, UnsupportedRequest, MalformedRequest, NotAdmitted) as error:
-            self.close(str(error))
+            self._close_behind_answers(str(error))
         finally:
             self._is_serving = False
         self._read_or_pause()
@@ -269,7 +281,7 @@ class KafkaConnection(Protocol):
                 return
             self._serve(frame)
             self._begin_frame()
-            if turns.is_over(end_s) and self._frames.is_within_a_frame:
+            if self._frames.is_within_a_frame and turns.is_over(end_s):
                 self._waits_for_turn = True
                 turns.wait(self)
                 return
@@ -295,15 +307,15 @@ class KafkaConnection(Protocol):
         api, version = api_for(header.api_key, header.version)
         if session is not None:
             session.admit(api)
-        head = encode_response_header(
-            header.correlation_id, has_flexible_response_header(api.key, is_flexible(api.key, version))
-        )
+        is_flexible_head = has_flexible_response_header(api.key, is_flexible(api.key, version))
+        head = encode_response_header(header.correlation_id, is_flexible_head)
         slot = Slot(api, self._call(version, header.client_id), head, len(frame) + LENGTH.size)
         self._respond(slot, view[body_at:], version == header.version)
 
     def _call(self, version: int, client_id: str | None) -> Call:
-        server = self._server
-        return Call(server.broker, version, client_id, self.peer, self._local, server.answers, self._session)
+        server, sent_bytes = self._server, self._sender.sent_bytes
+        peer, local, session = self.peer, self._local, self._session
+        return Call(server.broker, version, client_id, peer, local, server.answers, session, sent_bytes)
 
     def _respond(self, slot: Slot, body: memoryview, is_known_version: bool) -> None:
         api, call = slot.api, slot.call
@@ -317,18 +329,25 @@ class KafkaConnection(Protocol):
             else:
                 request = api.decode_body(call.version, body) if is_known_version else None
                 reply = api.respond(call, request)
-            if not isinstance(reply, Deferred):
+            if isinstance(reply, Later):
+                reply.then = partial(self._finish_later, reply, slot)
+            elif not isinstance(reply, Deferred):
                 self._finish(reply, slot)
                 return
-        except MalformedRequest:
-            raise
         except Exception as error:
             self._fail(error, slot)
             return
         if call.session is not None:
             call.session.put_off_request()
-        reply.addCallback(self._finish, slot)
-        reply.addErrback(lambda failure: self._fail(failure.value, slot))
+        if isinstance(reply, Deferred):
+            reply.addCallback(self._finish, slot)
+            reply.addErrback(lambda failure: self._fail(failure.value, slot))
+
+    def _finish_later(self, reply: Later, slot: Slot) -> None:
+        try:
+            self._finish(reply.outcome(), slot)
+        except Exception as error:
+            self._fail(error, slot)
 
     def _respond_later(self, slot: Slot, body: memoryview) -> Deferred[Any]:
         """Tens of thousands of rows take a tenth of a second to read: that is done in a thread."""
@@ -342,9 +361,9 @@ class KafkaConnection(Protocol):
         """Nothing true can be answered, so the client is to try again."""
         name = slot.api.name
         if isinstance(error, MalformedRequest):
-            self.close(str(error))
+            self._close_behind_answers(str(error), slot)
         elif isinstance(error, BarbicelError):
-            self.close(f"{name} failed: {error}")
+            self._close_behind_answers(f"{name} failed: {error}", slot)
         else:  # a fault of ours
             _log.error("%s of %s:%d failed", name, *self.peer, exc_info=error)
             self.close(f"{name} failed: {error!r}")
@@ -383,6 +402,7 @@ class KafkaConnection(Protocol):
         if until_s > self._muted_until_s:
             self._is_muted, self._muted_until_s = True, until_s
             self._set_deadline(throttle_ms / 1000, self._unmute)
+            self._read_or_pause()
 
     def _unmute(self) -> None:
         self._is_muted = False
@@ -396,11 +416,24 @@ class KafkaConnection(Protocol):
             self._sender.put(slot.answer)
         self._bytes_under_way -= size
         self._held_bytes -= size
-        self._sender.write()
+        # Of a group of appends several may be this client's: then their answers leave together.
+        if not (self._slots and self._server.broker.when_answered(self._send_together)):
+            self._send()
         if size:
             self._server.release_bytes(size)
-        if size or self._frames.has_returned:
+        # Nothing may have changed: all that has arrived is served, and more is awaited.
+        if not self._is_reading or self._frames.is_within_a_frame:
             self.go_on()
+
+    def _send_together(self) -> None:
+        try:
+            self._send()
+        except Exception as error:  # a fault of ours; what was sent of it is not known
+            _log.exception("answers to %s:%d could not be sent", *self.peer)
+            self.close(f"its answers could not be sent: {error!r}")
+
+    def _send(self) -> None:
+        self._sender.write()
         if self._is_draining:
             self._close_if_drained()
 
@@ -417,11 +450,8 @@ class KafkaConnection(Protocol):
             or self._bytes_under_way >= MAX_BYTES_UNDER_WAY
         )
 
-    def _is_behind_one_alone(self) -> bool:
-        return bool(self._slots) and self._slots[-1].is_alone
-
     def _may_serve(self) -> bool:
-        return self._has_room() and not self._is_behind_one_alone()
+        return not (self._slots and self._slots[-1].is_alone) and self._has_room()
 
     def _may_read(self) -> bool:
         """Behind a fetch clients rarely send anything, so reading is not stopped before they do."""
@@ -455,6 +485,12 @@ class KafkaConnection(Protocol):
 
     def stopProducing(self) -> None:
         """The connection is lost; connectionLost follows."""
+
+
+def _stop_waiting(slot: Slot) -> None:
+    """Nobody will be there for the answer."""
+    if slot.is_only_waiting and slot.call.on_lost is not None:
+        slot.call.on_lost()
 
 
 def _is_flexible(api_key: int, version: int) -> bool:

@@ -2,6 +2,7 @@
 
 - No sessions: the session id is always 0, which every client takes for "ask for everything each time". One
   that goes on with a session (its epoch is above 0) is told FETCH_SESSION_ID_NOT_FOUND.
+- A client that has not taken many megabytes yet is answered with 1 MiB at the most: it may read nothing.
 - At least one whole batch is returned whatever the limits say; an offset inside of a batch leads to the
   whole batch (librdkafka, Java and kafka-python skip what is before the offset).
 - A topic of which nothing is wanted is not in the answer.
@@ -38,6 +39,7 @@ from barbicel.codecs.kafka.fetch import (
 from barbicel.disk import Bytes
 from barbicel.errors import BarbicelError, StoreError
 from barbicel.gateway.broker.partition import Partition
+from barbicel.gateway.kafka.answer_budget import trusted_bytes
 from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.fetch_wanted import UNKNOWN, Wanted, find_wanted
 from barbicel.gateway.kafka.permission import may_read
@@ -133,7 +135,8 @@ class _Fetch:
         self._topics = call.broker.topics
         self._may_read = may_read(call)
         self._wanted = find_wanted(self._topics, request, self._may_read)
-        self._max_bytes = min(request.max_bytes, call.broker.config.fetch_max_bytes)
+        max_bytes = min(request.max_bytes, call.broker.config.fetch_max_bytes)
+        self._max_bytes = min(max_bytes, trusted_bytes(call.sent_bytes))
         # Kafka does not wait either for more than it may answer with.
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         # In memory, as of the last count of each partition.

@@ -63,7 +63,8 @@ class FrameReader:
 
     @property
     def is_within_a_frame(self) -> bool:
-        return self.has_returned or self._parts is not None or self._position < len(self._data)
+        # In the order of what is asked most: nothing is here, or all of several requests.
+        return self._position < len(self._data) or self._parts is not None or self._returned is not None
 
     @property
     def has_returned(self) -> bool:
@@ -87,10 +88,13 @@ class FrameReader:
         if parts is None:
             if len(self._data) - self._position < LENGTH.size:
                 return None
-            self._wanted_bytes = self._check_length()
+            wanted_bytes = self._wanted_bytes = self._check_length()
+            start = self._position + LENGTH.size
+            if 0 < wanted_bytes <= len(self._data) - start:
+                return self._take_whole(start, start + wanted_bytes)
             parts, self._arrived_bytes = [], 0
             self._parts = parts
-            self._position += LENGTH.size
+            self._position = start
         end = min(len(self._data), self._position + self._wanted_bytes - self._arrived_bytes)
         _put(parts, memoryview(self._data)[self._position : end])
         self._arrived_bytes += end - self._position
@@ -104,6 +108,14 @@ class FrameReader:
         if len(parts) > 1:
             return bytearray().join(parts)
         return first if isinstance(first, bytearray) else bytearray(first)
+
+    def _take_whole(self, start: int, end: int) -> bytearray:
+        """The usual request has arrived in one piece."""
+        frame = bytearray(memoryview(self._data)[start:end])
+        if len(frame) >= API_KEY.size:
+            self._check_limit(frame)
+        self._position = end
+        return frame
 
     def _check_length(self) -> int:
         (length,) = LENGTH.unpack_from(self._data, self._position)

@@ -16,8 +16,6 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 
-from twisted.internet.defer import Deferred
-
 from barbicel.codecs.kafka.acls import Operation, Resource
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.produce import (
@@ -34,7 +32,7 @@ from barbicel.disk import Bytes
 from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.partition import Partition, Produced
 from barbicel.gateway.broker.topics import OpenTopic
-from barbicel.gateway.kafka.api import Api, Call, Reply
+from barbicel.gateway.kafka.api import Api, Call, Later, Reply
 from barbicel.gateway.kafka.permission import may
 
 __all__ = ["API"]
@@ -50,28 +48,36 @@ class _Unanswerable(BarbicelError):
     """Something was refused that has no answer, or that the client wants none to."""
 
 
-class _Collector:
+class _Collector(Later):
     """Waits for every partition of a request and then answers for all of them."""
 
-    __slots__ = ("_acks", "_answer", "_call", "_is_only_storage", "_left", "_refused", "_results")
+    __slots__ = ("_acks", "_call", "_is_only_storage", "_left", "_refused", "_results")
 
-    def __init__(self, call: Call, request: ProduceRequest) -> None:
-        self._acks = request.acks
+    def __init__(self, call: Call, acks: int) -> None:
+        super().__init__()
+        self._acks = acks
         self._call = call
         self._refused: list[str] = []
         self._is_only_storage = True
-        self._answer: Deferred[Sequence[ProduceTopicResult] | None] | None = None
-        self._results = [
-            ProduceTopicResult(topic.name, topic.topic_id, [_UNANSWERED] * len(topic.partitions))
-            for topic in request.topics
-        ]
-        self._left = sum(len(topic.partitions) for topic in request.topics)
+        self._results: list[ProduceTopicResult] = []
+        self._left = 0
+
+    def expect(self, topic: ProduceTopic) -> list[ProducePartitionResult]:
+        """Where the results of a topic's partitions go, a place for each; they are told of by `settle`."""
+        results = [_UNANSWERED] * len(topic.partitions)
+        self._results.append(ProduceTopicResult(topic.name, topic.topic_id, results))
+        self._left += len(results)
+        return results
 
     def settle(
-        self, topic: int, place: int, number: int, partition: Partition | None, produced: Produced
+        self,
+        topic: ProduceTopic,
+        results: list[ProducePartitionResult],
+        place: int,
+        partition: Partition | None,
+        produced: Produced,
     ) -> None:
-        results = self._results[topic].partitions
-        assert isinstance(results, list)
+        number = topic.partitions[place][0]
         results[place] = ProducePartitionResult(
             number,
             produced.error_code,
@@ -83,19 +89,16 @@ class _Collector:
         if produced.error_code:
             self._is_only_storage &= produced.error_code == ErrorCode.KAFKA_STORAGE_ERROR
             name = ErrorCode(produced.error_code).name
-            topic_name = (self._results[topic].name or "topic")[:MAX_NAME_CHARS]
+            topic_name = (topic.name or "topic")[:MAX_NAME_CHARS]
             self._refused.append(f"{topic_name}-{number}: {produced.message or name}")
         self._left -= 1
-        if not self._left and self._answer is not None:
-            self._answer.callback(None)
+        if not self._left and self.then is not None:
+            self.then()
 
     def reply(self) -> Reply:
-        if not self._left:
-            return self._outcome(None)
-        self._answer = Deferred()
-        return self._answer.addCallback(self._outcome)
+        return self if self._left else self.outcome()
 
-    def _outcome(self, _: object) -> Sequence[ProduceTopicResult] | None:
+    def outcome(self) -> Sequence[ProduceTopicResult] | None:
         if self._refused:
             refused = f"{self._refused[0]} ({len(self._refused)} refused in all)"
             if self._acks == 0:
@@ -114,14 +117,15 @@ def respond(call: Call, request: ProduceRequest) -> Reply:
         raise _Unanswerable(
             f"version {call.version} is not served, only {FIRST_SERVED} to {API.last_version}"
         )
-    collector = _Collector(call, request)
+    collector = _Collector(call, request.acks)
     refusal = _refusal(request)
-    for number, topic in enumerate(request.topics):
+    for topic in request.topics:
+        results = collector.expect(topic)
         known = call.broker.topics.find(topic.name, topic.topic_id)
         is_denied = call.session is not None and _is_denied(call, topic, known)
         for place, (index, records) in enumerate(topic.partitions):
             partition = _partition(known, index)
-            settle = partial(collector.settle, number, place, index, partition)
+            settle = partial(collector.settle, topic, results, place, partition)
             if refusal is not None:
                 settle(refusal)
             elif is_denied:

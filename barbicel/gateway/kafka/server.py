@@ -58,12 +58,15 @@ class KafkaServer(ServerFactory):
         self.max_request_bytes = config.socket_request_max_bytes
         self._config = config
         self._reactor = reactor
+        self.seconds = reactor.seconds
         self._connections: set[KafkaConnection] = set()
         self._by_host: Counter[str] = Counter()
         # Those who wait for room in the budget, the first first; and the one that need not.
         self._crowded: dict[KafkaConnection, None] = {}
         self._favoured: KafkaConnection | None = None
         self._queued_bytes = 0
+        # Within the budget.
+        self.has_room = True
         self._pace = LogPace(steady_clock_ms)
         self.turns = Turns(reactor)
         self.answers = AnswerBudget(config.queued_max_request_bytes)
@@ -80,9 +83,6 @@ class KafkaServer(ServerFactory):
     def stopFactory(self) -> None:
         if self._sweep.running:
             self._sweep.stop()
-
-    def seconds(self) -> float:
-        return self._reactor.seconds()
 
     def call_later(self, seconds: float, function: Callable[[], None]) -> Timer:
         return self._reactor.callLater(seconds, function)
@@ -189,17 +189,15 @@ class KafkaServer(ServerFactory):
 
     # --- the budget of all connections for what has arrived -----------------------------------------
 
-    @property
-    def has_room(self) -> bool:
-        return self._queued_bytes < self._config.queued_max_request_bytes
-
     def take_bytes(self, size: int) -> None:
         self._queued_bytes += size
+        self.has_room = self._queued_bytes < self._config.queued_max_request_bytes
 
     def release_bytes(self, size: int) -> None:
         had_room = self.has_room
         self._queued_bytes -= size
-        if not had_room and self.has_room:
+        self.has_room = self._queued_bytes < self._config.queued_max_request_bytes
+        if self.has_room and not had_room:
             crowded, self._crowded = self._crowded, {}
             for connection in crowded:
                 connection.go_on()

@@ -96,3 +96,38 @@ def test_closing_commits_what_the_writers_have(bench: Bench) -> None:
     bench.append(0)
     bench.appender.close()
     assert bench.logs[0].end_offset == 1
+
+
+def test_whoever_has_several_answers_in_a_group_is_called_once_when_all_are_there(bench: Bench) -> None:
+    happened: list[str] = []
+
+    def answered(name: str) -> None:
+        happened.append(name)
+        assert bench.appender.when_answered(together) is (name != "alone")
+
+    def together() -> None:
+        happened.append("together")
+
+    answers = [(lambda _, name=name: answered(name), Appended(0, 1)) for name in ("first", "second", "alone")]
+    bench.appender._answer(untyped(answers[:2]))
+    bench.appender._answer(untyped(answers[2:]))
+    assert happened == ["first", "second", "together", "alone"]
+    assert not bench.appender.when_answered(together)
+
+
+def test_an_answer_that_raises_keeps_nobody_from_being_called(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    happened: list[str] = []
+
+    def fail(_: object) -> None:
+        bench.appender.when_answered(lambda: fail_then(happened))
+        raise RuntimeError("a fault")
+
+    def fail_then(happened: list[str]) -> None:
+        happened.append("called")
+        raise RuntimeError("another fault")
+
+    with caplog.at_level(logging.CRITICAL):
+        bench.appender._answer([(fail, Appended(0, 1)), (fail, Appended(1, 1))])
+    assert happened == ["called", "called"]

@@ -51,6 +51,56 @@ def test_answers_leave_in_the_order_of_the_requests(gateway: Gateway) -> None:
     ]
 
 
+def test_what_came_before_a_request_that_cannot_be_read_is_answered(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway.create()
+    for spoiled in (b"\x7f\xff\xff\xff", struct.pack(">ihhih", 12, 3, 9, 7, -1) + b"\x80\x80"):
+        client = gateway.connect()
+        stream = b"".join(client.encoded(produce(batch(b"value")), 9) for _ in range(3))
+        client.connection.dataReceived(stream + spoiled)
+        offsets = [only(produced(client.answer())).base_offset for _ in range(3)]
+        assert offsets == [offsets[0] + number for number in range(3)]
+        gateway.reactor.until(lambda client=client: client.is_closed)
+        client.lose()
+        assert gateway.server._queued_bytes == 0
+    assert len(closing_reasons(caplog)) == 2
+
+
+def test_what_came_before_a_refusal_without_an_answer_is_answered_and_nothing_behind_it(
+    gateway: Gateway,
+) -> None:
+    topic = gateway.create()
+    client = gateway.connect()
+    wanted = produce(batch(b"first")), produce(batch(b"x"), topic="unknown", acks=0), produce(batch(b"third"))
+    client.connection.dataReceived(b"".join(client.encoded(one, 9) for one in wanted))
+    assert only(produced(client.answer())).base_offset == 0
+    gateway.reactor.until(lambda: client.is_closed)
+    assert not client.transport.sent
+    assert topic.partitions[0].end_offset == 1
+
+
+def test_answers_of_one_group_of_appends_leave_together(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway.create()
+    client = gateway.connect()
+    appender: Any = gateway.broker.append
+    groups: list[Any] = []
+    monkeypatch.setattr(appender, "_answer", lambda answers: groups.extend(answers))
+    for value in (b"first", b"second", b"third"):
+        client.send(produce(batch(value)), 9)
+    gateway.reactor.until(lambda: len(groups) == 3)
+    monkeypatch.undo()
+    sent: list[bytes] = []
+    monkeypatch.setattr(client.transport, "write", sent.append)
+    appender._answer(groups[:2])
+    assert len(sent) == 1
+    appender._answer(groups[2:])
+    assert len(sent) == 2
+    assert [struct.unpack_from(">i", part, 4)[0] for part in sent] == [1, 3]
+
+
 @pytest.mark.parametrize("step", [1, 3, 1000])
 def test_requests_may_arrive_in_any_pieces(gateway: Gateway, step: int) -> None:
     client = gateway.connect()

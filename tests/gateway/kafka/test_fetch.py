@@ -531,3 +531,14 @@ def test_a_consumer_behind_which_all_was_given_up_waits_and_goes_on(tmp_path: Pa
         row = only(rows(waiting.answer()))
         assert (values_of(row), offsets_of(row)) == ([b"new"], [5])
         assert values_of(only(rows(client.ask(fetch(4), 11)))) == [b"new"]
+
+
+def test_a_fetch_waits_for_no_more_than_it_is_answered_with(gateway: Gateway) -> None:
+    """A client that has taken little is answered with little, whatever it wants to wait for."""
+    gateway.create()
+    producer = gateway.connect(port=2)
+    for _ in range(2):
+        producer.ask(produce(batch(b"x" * 700_000)), 9)
+    client = gateway.connect()
+    found = only(only(client.ask(fetch(0, min_bytes=5_000_000, max_wait_ms=60_000), 11).responses).partitions)
+    assert len(found.records) > 700_000

@@ -11,10 +11,10 @@ from twisted.internet.address import IPv4Address
 
 from barbicel.codecs.kafka import messages
 from barbicel.gateway.draining import DRAIN_SECONDS
-from barbicel.gateway.kafka.answer_budget import FEW_READS, LEAST_BYTES, AnswerBudget
+from barbicel.gateway.kafka.answer_budget import FEW_READS, FIRST_BYTES, LEAST_BYTES, AnswerBudget
 from barbicel.gateway.kafka.server import CROWDED, SWEEP_SECONDS, USUAL
 from tests.gateway.kafka.in_memory import Client, Gateway, batch, in_memory_gateway
-from tests.gateway.kafka.requests import fetch, produce, produced
+from tests.gateway.kafka.requests import fetch, only, produce, produced
 
 HALF_A_REQUEST = struct.pack(">ih", 1000, 18)
 
@@ -201,7 +201,7 @@ def test_stopping_without_clients_is_done_at_once(gateway: Gateway) -> None:
 
 def test_a_stop_waits_for_an_answer_that_is_being_sent(gateway: Gateway) -> None:
     gateway.create()
-    client = gateway.connect()
+    client = trusted(gateway.connect())
     for _ in range(3):
         client.ask(produce(batch(b"x" * 900_000)), 9)
     client.transport.is_read = False
@@ -226,6 +226,12 @@ UNREAD: dict[str, Any] = {
 }
 
 
+def trusted(client: Client) -> Client:
+    """As one that has taken much."""
+    client.connection._sender.sent_bytes = 1 << 30
+    return client
+
+
 def put(gateway: Gateway, size: int, count: int) -> None:
     producer = gateway.connect(port=9999)
     for _ in range(count):
@@ -233,11 +239,32 @@ def put(gateway: Gateway, size: int, count: int) -> None:
 
 
 def unread(gateway: Gateway, port: int) -> Client:
-    """It asks for all there is, and reads nothing."""
-    client = gateway.connect(port=port)
+    """It has read much before. Now it asks for all there is, and reads nothing."""
+    client = trusted(gateway.connect(port=port))
     client.transport.is_read = False
     client.send(fetch(0), 11)
     return client
+
+
+def test_who_has_taken_nothing_yet_is_answered_with_little_at_a_time(tmp_path: Path) -> None:
+    with in_memory_gateway(tmp_path / "data") as gateway:
+        gateway.create(max_message_bytes="3000000")
+        put(gateway, 100_000, 60)
+        all_bytes = 60 * len(batch(b"x" * 100_000))
+        client = gateway.connect()
+        taken, sizes = 0, []
+        for _ in range(16):
+            records = only(only(client.ask(fetch(0), 11).responses).partitions).records
+            # A quarter of what it has taken, but for what does not make up another batch.
+            limit = max(FIRST_BYTES, taken // 4)
+            assert min(limit, all_bytes) - 101_000 < len(records) <= limit
+            taken += len(records)
+            sizes.append(len(records))
+        assert sizes[-1] == all_bytes
+        # A batch that is larger than that is answered all the same, as ever.
+        put(gateway, 2 * FIRST_BYTES, 1)
+        another = gateway.connect(port=2)
+        assert len(only(only(another.ask(fetch(60), 11).responses).partitions).records) > 2 * FIRST_BYTES
 
 
 def test_fetches_get_less_while_answers_are_unread(tmp_path: Path) -> None:

@@ -1,0 +1,115 @@
+"""The event loop: what threads hand over is done, the loop sleeps and wakes, and goes on after an error."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from barbicel.gateway.epoll_loop import PlainEPollReactor
+from barbicel.gateway.event_loop import call_before_sleep
+from tests.gateway.kafka.in_memory import HandReactor, untyped
+
+DEADLINE_S = 30.0
+
+
+class Loop:
+    """A reactor that is not the process's; it stops by itself if the test does not make it."""
+
+    def __init__(self) -> None:
+        self.reactor: Any = PlainEPollReactor()
+
+    def run(self) -> None:
+        late = self.reactor.callLater(DEADLINE_S, self.reactor.stop)
+        self.reactor.run(installSignalHandlers=False)
+        assert late.active(), "nothing has stopped the loop in time"
+        late.cancel()
+
+    def beside(self, function: Callable[[], None]) -> None:
+        """Call it in a thread, once the loop runs."""
+        self.reactor.callWhenRunning(threading.Thread(target=function).start)
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    loop = Loop()
+    yield loop
+    # The reactor leaves its descriptors to the end of the process.
+    loop.reactor.removeAll()
+    loop.reactor._poller.close()
+    os.close(loop.reactor._wake)
+    untyped(loop.reactor).waker.connectionLost(None)
+
+
+def test_what_threads_hand_over_is_done_in_their_order(loop: Loop) -> None:
+    done: list[tuple[int, int]] = []
+    ended = threading.Semaphore(0)
+
+    def hand_over(thread: int) -> None:
+        for number in range(500):
+            loop.reactor.callFromThread(done.append, (thread, number))
+        ended.release()
+
+    def end() -> None:
+        for _ in range(4):
+            assert ended.acquire(timeout=DEADLINE_S)
+        loop.reactor.callFromThread(loop.reactor.stop)
+
+    for thread in range(4):
+        loop.beside(lambda thread=thread: hand_over(thread))  # type: ignore[misc]  # a default for the loop
+    loop.beside(end)
+    loop.run()
+    for thread in range(4):
+        assert [number for one, number in done if one == thread] == [*range(500)]
+
+
+def test_a_loop_that_sleeps_is_woken_each_time(loop: Loop) -> None:
+    """Whoever waits for an answer before asking again finds the loop asleep: no waking call may be lost."""
+    answered = threading.Semaphore(0)
+
+    def ask() -> None:
+        for _ in range(1000):
+            loop.reactor.callFromThread(answered.release)
+            assert answered.acquire(timeout=DEADLINE_S)
+        loop.reactor.callFromThread(loop.reactor.stop)
+
+    loop.beside(ask)
+    loop.run()
+
+
+def test_before_it_sleeps_all_of_a_turn_is_done(loop: Loop) -> None:
+    happened: list[str] = []
+    assert call_before_sleep(loop.reactor, lambda: happened.append("sleeps"))
+
+    def hand_over() -> None:
+        happened.append("handed over")
+        loop.reactor.callLater(0, loop.reactor.stop)
+
+    loop.reactor.callFromThread(hand_over)
+    loop.reactor.callFromThread(happened.append, "more")
+    loop.run()
+    assert happened[:3] == ["handed over", "more", "sleeps"]
+
+
+def test_a_reactor_of_another_kind_tells_nobody_that_it_sleeps() -> None:
+    assert not call_before_sleep(untyped(HandReactor()), lambda: None)
+
+
+def test_it_goes_on_after_an_error(
+    loop: Loop, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("a fault")
+
+    loop.reactor.call_before_sleep(fail)
+    monkeypatch.setattr(loop.reactor, "_doReadOrWrite", fail)
+    loop.beside(lambda: loop.reactor.callFromThread(loop.reactor.callLater, 0, loop.reactor.stop))
+    with caplog.at_level(logging.ERROR):
+        untyped(loop.reactor).waker.wakeUp()
+        loop.run()
+    assert "what is called before the event loop sleeps has failed" in caplog.text
+    assert "the event loop goes on after this" in caplog.text
