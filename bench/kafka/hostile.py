@@ -1,4 +1,8 @@
-"""An ordinary client beside hostile ones: how much slower it is, and what they make the server hold."""
+"""An ordinary client beside hostile ones: how much slower it is, and what they make the server hold and do.
+
+It is measured when they have been there for a while. Their own work, on the same machine, counts with the
+server's for how much slower the client is; what of it is the server's is a row of its own.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,13 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import quantiles
+from typing import NamedTuple
 
 from bench.kafka.attackers import Attack, raise_file_limit
 from bench.kafka.clients import run_client
 from bench.kafka.driver import Job
 from bench.kafka.scale import ONE_KB, Scale, chosen_scale
-from bench.kafka.servers import WRITE, Server, running_servers
+from bench.kafka.servers import WRITE, Server, processor_seconds, running_servers
 from bench.report import Measurement, Target, compare
 from bench.rounds import ROOT, interleave
 
@@ -28,11 +33,11 @@ ALONE = "alone"
 MIB = 1 << 20
 TOPIC, LARGE_TOPIC = "ordinary", "large"
 LARGE_BYTES, LARGE_MESSAGES = 100_000, 400
-# How long it is watched what attackers make the server hold, and how often it is looked at.
+# How long it is watched what attackers make the server hold, and how often it is looked at. By then they are
+# all there, and what they do goes on as it is.
 WATCHED_S, LOOK_S = 2.0, 0.02
-# Of a round, at full scale; each round has one with every kind of attacker.
-SHARE = 0.3
 UNDISTURBED = Target(">=", 0.8)
+LITTLE_WORK = Target("<=", 0.2)
 BOUNDED = Target("<=", 1.0)
 
 
@@ -87,6 +92,16 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
+class Watched(NamedTuple):
+    """What attackers alone make of a server that has just started."""
+
+    grown_mib: float
+    # Of one core's time.
+    processor_share: float
+    # As many as there could be.
+    connections: int
+
+
 @dataclass(slots=True)
 class Found:
     """By what happened beside the ordinary client."""
@@ -94,9 +109,7 @@ class Found:
     # A figure a round.
     rates: Mapping[str, list[float]]
     p99_ms: Mapping[str, list[float]]
-    grown_mib: Mapping[str, float]
-    # As many as there could be.
-    connections: Mapping[str, int]
+    watched: Mapping[str, Watched]
 
 
 def measure_hostile(directory: str) -> list[Measurement]:
@@ -110,24 +123,25 @@ def measure_hostile(directory: str) -> list[Measurement]:
 def _measure(server: Server, scale: Scale) -> Found:
     large = max(10, round(LARGE_MESSAGES * scale.share))
     run_client(Job("produce", server.bootstrap, LARGE_TOPIC, large, LARGE_BYTES))
-    connections: dict[str, int] = {}
-    grown_mib = {kind: _grown_mib(server, scale, kind, connections) for kind in KINDS}
+    watched = {kind: _watch(server, scale, kind) for kind in KINDS}
     p99_ms: dict[str, list[float]] = {kind: [] for kind in (ALONE, *KINDS)}
 
     def run(kind: str) -> float:
         with _under(_attack(server, scale, kind)) if kind in KINDS else nullcontext():
+            time.sleep(_watched_s(scale))
             rate, latency_ms = _run(server, scale)
         p99_ms[kind].append(latency_ms)
         return rate
 
     _run(server, scale)
-    rates = interleave({kind: partial(run, kind) for kind in p99_ms}, scale.rounds)
-    return Found(rates, p99_ms, grown_mib, connections)
+    # Of half a second each, in which the disk may be twice as fast as in the next: of few the median is luck.
+    rates = interleave({kind: partial(run, kind) for kind in p99_ms}, scale.rounds**2)
+    return Found(rates, p99_ms, watched)
 
 
 def _run(server: Server, scale: Scale) -> tuple[float, float]:
     """Messages a second, and the time of the slowest but one in a hundred."""
-    messages = max(1, round(scale.messages(ONE_KB) * SHARE))
+    messages = scale.messages(ONE_KB)
     took = run_client(Job("produce", server.bootstrap, TOPIC, messages, ONE_KB.size_bytes))
     singly = Job("produce_singly", server.bootstrap, TOPIC, scale.single_messages // 5, ONE_KB.size_bytes)
     return messages / took.seconds, quantiles(run_client(singly).each_ms, n=100)[98]
@@ -155,17 +169,23 @@ def _under(attack: Attack) -> Iterator[int]:
             process.kill()
 
 
-def _grown_mib(server: Server, scale: Scale, kind: str, connections: dict[str, int]) -> float:
-    """Of a server that has just started: memory that others have given back would hide what these take."""
+def _watch(server: Server, scale: Scale, kind: str) -> Watched:
+    """Memory that others have given back would hide what these take."""
     server.restart()
     before = grown = _resident_bytes(server)
-    with _under(_attack(server, scale, kind)) as count:
-        connections[kind] = count
-        deadline = time.monotonic() + WATCHED_S * min(1.0, 4 * scale.share)
+    with _under(_attack(server, scale, kind)) as connections:
+        deadline = time.monotonic() + _watched_s(scale)
         while time.monotonic() < deadline:
             grown = max(grown, _resident_bytes(server))
             time.sleep(LOOK_S)
-    return (grown - before) / MIB
+        used_s, since_s = processor_seconds(server.pid), time.monotonic()
+        time.sleep(_watched_s(scale))
+        share = (processor_seconds(server.pid) - used_s) / (time.monotonic() - since_s)
+    return Watched((grown - before) / MIB, share, connections)
+
+
+def _watched_s(scale: Scale) -> float:
+    return WATCHED_S * min(1.0, 4 * scale.share)
 
 
 def _resident_bytes(server: Server) -> int:
@@ -177,7 +197,7 @@ def _resident_bytes(server: Server) -> int:
 
 
 def _rows(kind: str, found: Found, scale: Scale) -> Iterator[Measurement]:
-    about, connections = KINDS[kind], found.connections[kind]
+    about, (grown_mib, processor_share, connections) = KINDS[kind], found.watched[kind]
     name = f"{connections:,} {about.name}" if about.connections > 1 else about.name
     reading = about.reading
     if connections < about.wanted(scale):
@@ -199,7 +219,15 @@ def _rows(kind: str, found: Found, scale: Scale) -> Iterator[Measurement]:
         against="undisturbed",
         reading=f"a message of 1 KB, acknowledged before the next is sent; {reading}",
     )
-    grown_mib = found.grown_mib[kind]
+    yield compare(
+        f"server's processor for {name}",
+        "ms/s",
+        [processor_share * 1000],
+        [1000.0],
+        against="one core",
+        reading=f"what they make the server do, and nobody else asks for anything; {reading}",
+        target=LITTLE_WORK,
+    )
     yield compare(
         f"memory of {name}",
         "MiB",

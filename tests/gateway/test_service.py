@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition  # type: ignore[import-untyped]
-from twisted.internet.testing import MemoryReactor
+from twisted.internet.testing import MemoryReactorClock
 
 from barbicel.config.listeners import Listener
 from barbicel.config.settings import Config
@@ -97,7 +97,7 @@ def test_a_port_that_is_taken_is_refused_and_the_directory_is_free_again(tmp_pat
 
 
 def test_a_service_that_cannot_listen_lets_go_of_the_directory(tmp_path: Path) -> None:
-    make: Any = MemoryReactor  # it has no types
+    make: Any = MemoryReactorClock  # it has no types
     reactor = make()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listeners = (Listener("PLAINTEXT", "127.0.0.1", taken.getsockname()[1]),)
