@@ -36,7 +36,7 @@ PARTS: dict[str, Sequence[Callable[[str], list[Measurement]]]] = {
 @click.option(
     "--markdown",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write the tables of this run to this file.",
+    help="Also write the tables of this run to this file; those of other parts stay as they are.",
 )
 def main(part: str | None, markdown: Path | None) -> None:
     """Run one PART, or all of them, and write bench/out/<part>.json."""
@@ -49,7 +49,9 @@ def main(part: str | None, markdown: Path | None) -> None:
         print_table(name, results[name])
         write_json(OUT / f"{name}.json", results[name])
     if markdown is not None:
-        markdown.write_text(render_markdown(describe_machine(OUT), results), encoding="utf-8")
+        page = markdown.read_text(encoding="utf-8") if markdown.exists() else ""
+        text = render_markdown(describe_machine(OUT), results, page, [*PARTS])
+        markdown.write_text(text, encoding="utf-8")
 
 
 def _measure(part: str, directory: str) -> list[Measurement]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,16 +142,27 @@ the machine's noise weighs. Nothing keeps other processes off the machine meanwh
 """
 
 
-def render_markdown(machine: dict[str, str], results: dict[str, list[Measurement]]) -> str:
-    lines = [PAGE_HEAD, "## Machine", ""]
-    lines += [f"- {name}: {fact}" for name, fact in machine.items()]
-    for part, measurements in results.items():
-        lines += ["", f"## {part}", ""]
-        lines += [_markdown_row(COLUMNS), _markdown_row([_rule(column) for column in COLUMNS])]
-        lines += [_markdown_row(_cells(row)) for row in measurements]
-        lines += ["", "What the rows compare:", ""]
-        lines += [f"- {row.name}: {row.reading}" for row in measurements]
-    return "\n".join(lines) + "\n"
+SECTION = re.compile(r"^## (.+)\n", re.MULTILINE)
+
+
+def render_markdown(
+    machine: dict[str, str], results: dict[str, list[Measurement]], page: str = "", parts: Sequence[str] = ()
+) -> str:
+    """The page with these results. What was not measured now is kept from the page as it was, if it is one of
+    the parts, whose order is the page's."""
+    names_and_texts = iter(SECTION.split(page)[1:])
+    sections = {name: text.strip("\n") for name, text in zip(names_and_texts, names_and_texts, strict=True)}
+    sections["Machine"] = "\n".join(f"- {name}: {fact}" for name, fact in machine.items())
+    sections |= {part: _render_part(measurements) for part, measurements in results.items()}
+    shown = [name for name in dict.fromkeys(("Machine", *parts, *results)) if name in sections]
+    return "\n".join([PAGE_HEAD, *(f"## {name}\n\n{sections[name]}\n" for name in shown)])
+
+
+def _render_part(measurements: Sequence[Measurement]) -> str:
+    lines = [_markdown_row(COLUMNS), _markdown_row([_rule(column) for column in COLUMNS])]
+    lines += [_markdown_row(_cells(row)) for row in measurements]
+    lines += ["", "What the rows compare:", ""]
+    return "\n".join(lines + [f"- {row.name}: {row.reading}" for row in measurements])
 
 
 def _rule(column: str) -> str:
