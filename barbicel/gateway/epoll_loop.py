@@ -2,8 +2,8 @@
 
 - No logging context around every event and every turn: errors are logged all the same.
 - Threads wake it by an eventfd that is never read: epoll tells of each write to it once (EPOLLET).
-- What is to be told to threads can be told once a turn, before it sleeps (`call_before_sleep`): a thread that
-  is woken earlier finds the interpreter taken, and sleeps again.
+- What is to be told to a thread can be told once a turn, before it sleeps (`call_before_sleep`): one that is
+  woken earlier finds the interpreter taken, and sleeps again.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class PlainEPollReactor(EPollReactor):
         self._before_sleep: list[Callable[[], None]] = []
         super().__init__()  # type: ignore[no-untyped-call]  # Twisted's reactors have no types
         # Not among what the reactor reads from: its events lead to nothing, but they end the sleep.
+        # (Twisted's own pipe for that is there too, unused.)
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         own: Any = self
         own._poller.register(self._wake, EPOLLIN | EPOLLET)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from socket import IPPROTO_TCP, TCP_NOTSENT_LOWAT
 from typing import Any, TypeAlias
 
@@ -130,6 +131,7 @@ def listen(reactor: Reactor, port: int, factory: Any, *, backlog: int, host: str
     """As reactor.listenTCP, with prompt connections. Raises CannotListenError."""
     bound = _PromptPort(port, factory, backlog, host, reactor)
     bound.startListening()
-    # Connections inherit it.
-    bound.socket.setsockopt(IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+    with suppress(OSError):  # some sandboxes know no such option
+        # Connections inherit it.
+        bound.socket.setsockopt(IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES)
     return bound

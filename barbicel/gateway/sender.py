@@ -88,6 +88,7 @@ class Sender:
 
     def clear(self) -> None:
         self._outbox.clear()
+        self._sending_bytes = 0
         self._hold(0)
 
     def _hold(self, size: int) -> None:

@@ -5,6 +5,7 @@ Readers take the current View, which is replaced as a whole by whoever writes.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 
 from barbicel.codecs.keratin_format import SealedSegment
@@ -38,6 +39,8 @@ class ReadableLog:
         self._layout = recovered.layout
         self._settings = recovered.settings
         self.path = recovered.layout.root
+        # The same in every process.
+        self.path_crc = zlib.crc32(self.path.encode("utf-8", "surrogateescape"))
         # What was found when the log was opened, before anything was done about it.
         self.found = found
         last = recovered.segments[-1]

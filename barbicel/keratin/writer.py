@@ -146,6 +146,7 @@ class Writer(Closing):
         request = _Request(log, records, log.check(records), ack, done)
         with self._mutex:
             while self._is_full(request.size) and not self._closing:
+                self._writer_wakes.notify()  # it may not have been told yet of what fills the queue
                 if not wait:
                     raise QueueFull(
                         f"{len(self._queue)} appends of {self._queued_bytes} bytes are waiting",
@@ -158,7 +159,8 @@ class Writer(Closing):
                 raise LogClosed("the writer was closed", path=log.path)
             self._queue.append(request)
             self._queued_bytes += request.size
-            if wake:
+            # One turn takes no more, so there is nothing to wait for.
+            if wake or self._queued_bytes >= self._settings.max_batch_bytes:
                 self._writer_wakes.notify()
 
     def wake(self) -> None:

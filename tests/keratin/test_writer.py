@@ -62,6 +62,31 @@ def test_whoever_hands_over_much_wakes_the_writer_once(disk: FaultDisk) -> None:
     assert payloads(log) == [expected_payload(number) for number in range(10)]
 
 
+def test_a_writer_that_has_enough_for_a_turn_need_not_be_woken(disk: FaultDisk) -> None:
+    log, answers = open_log(disk), Answers()
+    with Writer(WriterSettings(max_batch_bytes=1), deliver=answers.deliver) as writer:
+        writer.submit(log, new_records([0]), answers.done(0), wake=False)
+        answers.wait_for(1)
+
+
+def test_who_waits_for_room_has_woken_the_writer(disk: FaultDisk) -> None:
+    log, answers = open_log(disk), Answers()
+    with Writer(WriterSettings(max_queue_requests=1), deliver=answers.deliver) as writer:
+        for number in range(3):
+            writer.submit(log, new_records([number]), answers.done(number), wake=False)
+        writer.wake()
+        answers.wait_for(3)
+
+
+def test_who_finds_the_queue_full_has_woken_the_writer(disk: FaultDisk) -> None:
+    log, answers = open_log(disk), Answers()
+    with Writer(WriterSettings(max_queue_requests=1), deliver=answers.deliver) as writer:
+        writer.submit(log, new_records([0]), answers.done(0), wake=False)
+        with pytest.raises(QueueFull):
+            writer.submit(log, new_records([1]), answers.done(1), wait=False, wake=False)
+        answers.wait_for(1)
+
+
 # Many callers
 
 

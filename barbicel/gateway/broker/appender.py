@@ -59,8 +59,7 @@ class Appender:
 
     def append(self, log: Log, record: NewRecord, done: Done) -> None:
         """Never waits. `done` is called in the reactor's thread, after this returns or before."""
-        # The path's hash is another one in each process, and the same for as long as this one lives.
-        shard = self._shards[hash(log.path) % len(self._shards)]
+        shard = self._shards[log.path_crc % len(self._shards)]
         if not shard.waiting and self._submit(shard, log, record, done):
             return
         try:

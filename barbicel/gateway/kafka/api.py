@@ -38,6 +38,7 @@ class Later:
 
     def outcome(self) -> Any:
         """The answer, once it is there; raises if there can be none."""
+        raise NotImplementedError
 
 
 # An answer now or later; None for a request that gets none (Produce with acks=0).

@@ -57,8 +57,10 @@ READ_BYTES = 256 << 10
 LONG_BODY_BYTES = 32 << 10
 # How long a client that is refused has to read why.
 READING_SECONDS = 0.2
-# And then to take what is left.
+# How long whoever is sent away has to take what is left, once it was sent.
 LEAVING_SECONDS = 5.0
+# And until then, if an answer does not get ready, or nobody reads it.
+ENDING_SECONDS = 30.0
 # How much is read at a time while all connections together hold more than they should. One that holds less
 # is read from all the same.
 LITTLE_BYTES = 64 << 10
@@ -194,7 +196,7 @@ class KafkaConnection(Protocol):
         self.transport.bufferSize = READ_BYTES if self._server.has_room else LITTLE_BYTES
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        if self._session is not None:
+        if self._deadline is not None:
             self._cancel_deadline()
         self._is_lost = True
         slots, self._slots = self._slots, deque()
@@ -216,14 +218,24 @@ class KafkaConnection(Protocol):
     def _close_behind_answers(self, reason: str, slot: Slot | None = None) -> None:
         """The same, once all is answered that came before, or before the slot. As with Kafka, who serves one
         request of a connection after the other, the client is to hear what was stored."""
-        if slot is not None and slot in self._slots:
-            while (dropped := self._slots.pop()) is not slot:
-                _stop_waiting(dropped)
-        if self._is_lost or not (self._slots or self._sender):
+        if self._is_lost or (slot is not None and not self._drop_from(slot)):
+            return
+        if not (self._slots or self._sender or self._sender.sent_bytes):
             self.close(reason)
             return
         self._server.broker.notes.tell_end(self.peer, reason)
+        self._set_deadline(ENDING_SECONDS, self.transport.abortConnection)
         self.drain()
+
+    def _drop_from(self, slot: Slot) -> bool:
+        """Forget it and all behind it. Not if that was done already, for one before it."""
+        if slot not in self._slots:
+            return False
+        dropped = None
+        while dropped is not slot:
+            dropped = self._slots.pop()
+            _stop_waiting(dropped)
+        return True
 
     def _end(self, reason: str) -> None:
         """The client is sent away when it has its answer."""
@@ -241,7 +253,8 @@ class KafkaConnection(Protocol):
         self._close_if_drained()
 
     def _close_if_drained(self) -> None:
-        if self._is_lost or self._sender or not all(slot.is_only_waiting for slot in self._slots):
+        # Nothing can be sent before what the first one waits for.
+        if self._is_lost or self._sender or (self._slots and not self._slots[0].is_only_waiting):
             return
         self._is_lost = True
         self.transport.unregisterProducer()
@@ -249,7 +262,7 @@ class KafkaConnection(Protocol):
             # Some clients find the end before the answer that stands in front of it.
             self._set_deadline(READING_SECONDS, self._send_away)
         else:
-            self.transport.loseConnection()
+            self._send_away()
 
     def _send_away(self) -> None:
         """Whoever does not even read why does not keep the connection."""
@@ -384,7 +397,7 @@ class KafkaConnection(Protocol):
             length = len(slot.head) + sum(map(len, pieces))
             slot.answer = (LENGTH.pack(length) + slot.head, *pieces)
         slot.is_done = True
-        if throttle_ms:
+        if throttle_ms and not self._is_draining:  # nothing more is served there
             self._mute(throttle_ms)
         self._send_what_is_ready()
 
@@ -426,6 +439,8 @@ class KafkaConnection(Protocol):
             self.go_on()
 
     def _send_together(self) -> None:
+        if self._is_lost:
+            return
         try:
             self._send()
         except Exception as error:  # a fault of ours; what was sent of it is not known

@@ -92,8 +92,10 @@ class _Collector(Later):
             topic_name = (topic.name or "topic")[:MAX_NAME_CHARS]
             self._refused.append(f"{topic_name}-{number}: {produced.message or name}")
         self._left -= 1
-        if not self._left and self.then is not None:
-            self.then()
+        # It leads back here: whoever is told lets go of it, and needs no garbage collector.
+        if not self._left and (then := self.then) is not None:
+            self.then = None
+            then()
 
     def reply(self) -> Reply:
         return self if self._left else self.outcome()

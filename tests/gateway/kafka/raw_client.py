@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from itertools import count
 from typing import Any
@@ -27,8 +28,12 @@ HEADER = struct.Struct(">hhih")
 class RawClient:
     """One connection."""
 
-    def __init__(self, address: tuple[str, int], client_id: str = "raw") -> None:
-        self._socket = socket.create_connection(address, TIMEOUT_S)
+    def __init__(
+        self, address: tuple[str, int], client_id: str = "raw", context: ssl.SSLContext | None = None
+    ) -> None:
+        """Over TLS, if there is a context for it."""
+        plain = socket.create_connection(address, TIMEOUT_S)
+        self._socket = plain if context is None else context.wrap_socket(plain)
         self._client_id = client_id.encode()
         self._numbers = count(1)
         # (correlation id, API key, version) of what has no answer yet.
@@ -53,6 +58,14 @@ class RawClient:
         head = HEADER.pack(key, version, number, len(self._client_id)) + self._client_id
         frame = head + (NO_TAGS if is_flexible(key, version) else b"") + encode_request(request, version)
         self._socket.sendall(LENGTH.pack(len(frame)) + frame)
+
+    def send_bytes(self, data: bytes) -> None:
+        """That are no request."""
+        self._socket.sendall(data)
+
+    def is_at_end(self) -> bool:
+        """Whether the gateway has closed the connection, and nothing else comes."""
+        return not self._socket.recv(1)
 
     def receive(self) -> Any:
         """The next answer: to the oldest question, without a byte too many or too few."""
