@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from socket import IPPROTO_TCP, TCP_NOTSENT_LOWAT
+from socket import IPPROTO_TCP, SO_KEEPALIVE, SOL_SOCKET, TCP_NOTSENT_LOWAT
 from typing import Any, TypeAlias
 
 from twisted.logger import LogEvent, Logger, formatEvent
@@ -131,7 +131,8 @@ def listen(reactor: Reactor, port: int, factory: Any, *, backlog: int, host: str
     """As reactor.listenTCP, with prompt connections. Raises CannotListenError."""
     bound = _PromptPort(port, factory, backlog, host, reactor)
     bound.startListening()
+    # Connections inherit these. A peer that vanished without a word is found out in time.
+    bound.socket.setsockopt(SOL_SOCKET, SO_KEEPALIVE, 1)
     with suppress(OSError):  # some sandboxes know no such option
-        # Connections inherit it.
         bound.socket.setsockopt(IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES)
     return bound

@@ -153,3 +153,12 @@ def test_the_kernel_takes_little_for_who_does_not_read() -> None:
         while taken < 8 * UNSENT_BYTES:
             taken += accepted.send(bytes(100_000))
     assert UNSENT_BYTES <= taken < 2 * UNSENT_BYTES
+
+
+def test_a_client_that_vanishes_without_a_word_is_found_out() -> None:
+    port: Any = listen(untyped(MemoryReactor)(), 0, untyped(Factory)(), backlog=1, host="127.0.0.1")
+    port.socket.setblocking(True)
+    with port.socket, socket.create_connection(("127.0.0.1", port.getHost().port)):
+        accepted, _ = port.socket.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)

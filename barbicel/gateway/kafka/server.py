@@ -159,7 +159,9 @@ class KafkaServer(ServerFactory):
             return "it sends much behind a request that waits, and there is no room"
         if connection.unread_bytes and quiet_s > USUAL.silent_s and not self.answers.has_room:
             return f"its answers were not read for {quiet_s:.0f} s, and there is no room"
-        if quiet_s > self._config.connections_max_idle_ms / 1000 and not connection.is_waiting:
+        # A client that waits for an answer may be silent. That it is gone is seen as long as it is read from.
+        is_idle = connection.is_paused or not connection.is_waiting
+        if is_idle and quiet_s > self._config.connections_max_idle_ms / 1000:
             return "idle for longer than connections.max.idle.ms"
         return None
 

@@ -88,6 +88,21 @@ def test_an_idle_client_is_sent_away_and_a_waiting_one_is_not(tmp_path: Path) ->
         assert (idle.is_closed, waiting.is_closed) == (True, False)
 
 
+def test_who_waits_and_is_not_read_from_is_idle_as_well(tmp_path: Path) -> None:
+    """It may be gone, and nobody would see that."""
+    with in_memory_gateway(tmp_path / "data", connections_max_idle_ms=60_000) as gateway:
+        gateway.server.startFactory()
+        gateway.create()
+        client = gateway.connect()
+        client.send(fetch(0, max_wait_ms=2**31 - 1), 11)
+        client.send(fetch(0), 11)
+        assert client.is_paused
+        pass_time(gateway, 50)
+        assert not client.is_closed
+        pass_time(gateway, 20)
+        assert client.is_closed
+
+
 def test_who_is_not_read_from_is_not_blamed_for_silence(swept: Gateway) -> None:
     swept.create()
     client = swept.connect()
