@@ -58,6 +58,7 @@ KNOWN_FLAGS = FLAG_SPAN | FLAG_LOST
 SPAN = struct.Struct(">I")
 SPAN_BYTES = SPAN.size
 MAX_SPAN = 0xFFFF_FFFF
+NO_HEADERS = memoryview(b"")
 
 
 class Record(NamedTuple):
@@ -134,7 +135,7 @@ def decode_records(view: memoryview, position: int, next_offset: int) -> Decoded
     """Decode whole records from `view`, whose first byte lies at `position` in the file."""
     records: list[Record] = []
     start, size = 0, len(view)
-    unpack_head, unpack_crc = RECORD_HEAD.unpack_from, CRC.unpack_from
+    unpack_head, unpack_crc, new = RECORD_HEAD.unpack_from, CRC.unpack_from, tuple.__new__
     while True:
         if size - start < RECORD_OVERHEAD_BYTES:
             needed = RECORD_OVERHEAD_BYTES
@@ -159,18 +160,10 @@ def decode_records(view: memoryview, position: int, next_offset: int) -> Decoded
                 return Decoded(records, position + start, next_offset, 0, problem)
             headers_at += SPAN_BYTES
         payload_at = start + 32 + header_len
-        records.append(
-            Record(
-                offset,
-                span,
-                timestamp_ms,
-                view[headers_at:payload_at],
-                view[payload_at:crc_at],
-                position + start,
-                needed,
-                flags > FLAG_SPAN,
-            )
-        )
+        headers = view[headers_at:payload_at] if headers_at < payload_at else NO_HEADERS
+        payload = view[payload_at:crc_at]
+        fields = offset, span, timestamp_ms, headers, payload, position + start, needed, flags > FLAG_SPAN
+        records.append(new(Record, fields))
         next_offset = offset + span
         start += needed
     return Decoded(records, position + start, next_offset, needed, None)

@@ -188,6 +188,11 @@ class AppendableLog(ReadableLog):
         active = self._active
         return 0 if active is None else self._settings.segment_max_bytes - active.end_position
 
+    @property
+    def checkpoint_is_due(self) -> bool:
+        """Whether enough was written since the last one."""
+        return self._bytes_since_checkpoint >= self._settings.checkpoint_bytes
+
     def checkpoint_if_due(self) -> None:
         """Let the manifest vouch for what was synced, if enough has come together.
 
@@ -195,7 +200,7 @@ class AppendableLog(ReadableLog):
         says so to the next one, or this is tried again.
         """
         with self._mutex:
-            if self._bytes_since_checkpoint >= self._settings.checkpoint_bytes and self._stopped is None:
+            if self.checkpoint_is_due and self._stopped is None:
                 with suppress(DiskError):
                     self.checkpoint()
 

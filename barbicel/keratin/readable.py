@@ -110,6 +110,10 @@ class ReadableLog:
         """See Reader.scan."""
         return self._reader.scan(from_offset, max_bytes=max_bytes, max_records=max_records)
 
+    def read(self, from_offset: int, max_bytes: int) -> list[Record]:
+        """See Reader.read."""
+        return self._reader.read(from_offset, max_bytes)
+
     def offset_for_time(self, timestamp_ms: int) -> TimeHit | None:
         """The first record whose timestamp is not below the given one."""
         return self._times.first_at_or_after(lambda: self._view, timestamp_ms)

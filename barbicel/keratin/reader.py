@@ -22,7 +22,7 @@ from barbicel.keratin.indexes import SegmentIndexes
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.resumption import find_resumption
 from barbicel.keratin.view import Stretch, View
-from barbicel.keratin.walk import Walk, is_record
+from barbicel.keratin.walk import LIMITED_CHUNK_BYTES, Walk, is_record
 
 __all__ = ["Reader"]
 
@@ -55,6 +55,22 @@ class Reader:
         if record.lost:
             raise OffsetsLost(record.offset, record.end_offset, self._layout.root)
         return record
+
+    def read(self, from_offset: int, max_bytes: int) -> list[Record]:
+        """The records from the one that contains the offset on, as one read of a segment has them, those of a
+        loss included. None where anything is odd, or where the first one is larger: `scan` has those."""
+        view = self._view()
+        if not view.start_offset <= from_offset < view.end_offset:
+            return []
+        stretch = view.stretch_at(from_offset)
+        with self.open(stretch, from_offset) as handle:
+            found = self._seek(handle, stretch, from_offset)
+            if found is None:
+                return []
+            next_offset, position = found.hit
+            wanted = min(max_bytes, LIMITED_CHUNK_BYTES, stretch.end_position - position)
+            data = memoryview(handle.file.pread(wanted, position))
+        return decode_records(data, position, next_offset).records
 
     def scan(
         self, from_offset: int, *, max_bytes: int | None = None, max_records: int | None = None

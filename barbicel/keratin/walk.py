@@ -19,7 +19,7 @@ from barbicel.codecs.keratin_record import (
 )
 from barbicel.disk import File
 
-__all__ = ["Walk", "is_record", "is_sound", "is_zero", "last_nonzero"]
+__all__ = ["LIMITED_CHUNK_BYTES", "Walk", "is_record", "is_sound", "is_zero", "last_nonzero"]
 
 FIRST_CHUNK_BYTES = 128 << 10
 CHUNK_BYTES = 1 << 20

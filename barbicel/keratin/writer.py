@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 from barbicel.closing import Closing
 from barbicel.errors import BarbicelError, EarlierAppendFailed, LogClosed, QueueFull
+from barbicel.keratin.bell import Bell
 from barbicel.keratin.log import Log
 from barbicel.keratin.records import Ack, Appended, NewRecord
 
@@ -96,7 +97,7 @@ class Writer(Closing):
         self._pid = os.getpid()
         self._mutex = threading.Lock()
         self._not_full = threading.Condition(self._mutex)
-        self._writer_wakes = threading.Condition(self._mutex)
+        self._writer_wakes = Bell(self._mutex)
         self._syncer_wakes = threading.Condition(self._mutex)
         self._queue: deque[_Request] = deque()
         self._queued_bytes = 0
@@ -240,6 +241,7 @@ class Writer(Closing):
             self._write(log, requests)
         # Answers wake whoever waits for them, and then this thread may not be next: all else comes before.
         is_left = self._leave_to_syncer(turn)
+        checkpoint_is_due = turn.checkpoint_is_due
         if turn.unsynced:
             self._answer(turn, Ack.AFTER_WRITE)
         if is_left:
@@ -247,7 +249,8 @@ class Writer(Closing):
         if turn.synced:
             self._sync_turn(turn)
             self._answer(turn, Ack.AFTER_FSYNC)
-        turn.checkpoint()
+        if checkpoint_is_due:
+            turn.checkpoint()
 
     def _leave_to_syncer(self, turn: _Turn) -> bool:
         """The whole turn, if it is large; else only what nobody waits for, which is synced in time."""
@@ -415,6 +418,10 @@ class _Turn:
             self.size += request.size
             (self.synced if request.ack is Ack.AFTER_FSYNC else self.unsynced).add(request.log)
             self.by_log.setdefault(request.log, []).append(request)
+
+    @property
+    def checkpoint_is_due(self) -> bool:
+        return any(log.checkpoint_is_due for log in self.by_log)
 
     def checkpoint(self) -> None:
         for log in self.by_log:

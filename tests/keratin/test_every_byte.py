@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from random import Random
 from typing import NamedTuple
 
 import pytest
 
+from barbicel.codecs.keratin_record import Record
 from barbicel.errors import BarbicelError, CorruptLog, LogStopped
 from barbicel.keratin import Ack, Log, LogSettings, NewRecord
 from tests.support.fault_disk import Fate, FaultDisk
@@ -86,6 +88,8 @@ def check(truth: Truth, disk: FaultDisk, changed: Changed) -> None:
         assert changed.is_cut or log.found.segments[-1].torn is not None
     unreadable = set()
     for offset in range(end):
+        for record in reads(log, offset):
+            assert bytes(record.payload) == truth.contents[record.offset]
         try:
             assert bytes(log.fetch(offset).payload) == truth.contents[offset]
         except CorruptLog as error:
@@ -99,6 +103,18 @@ def check(truth: Truth, disk: FaultDisk, changed: Changed) -> None:
         for wanted in (0, 501, 650, 700, 701, 906, 1000, 1455, 1500, 1501):
             assert log.offset_for_time(wanted) == truth.first_time(wanted)
     check_append(log)
+
+
+def reads(log: Log, offset: int) -> list[Record]:
+    """What one read has: as much as a scan from there, or less."""
+    records: list[Record] = []
+    with suppress(CorruptLog):
+        records = log.read(offset, 1 << 20)
+    if records:
+        assert records[0].offset <= offset < records[0].end_offset
+        expected = range(records[0].offset, records[-1].end_offset)
+        assert [at for one in records for at in range(one.offset, one.end_offset)] == list(expected)
+    return records
 
 
 def check_scan(truth: Truth, log: Log, *, is_whole: bool) -> None:

@@ -49,6 +49,8 @@ class _Ahead:
     # Of the buffer that it is read into: as long as one piece of it is held, all of it is.
     held_bytes: int
     pieces: Pieces | None = None
+    # Of the pieces together.
+    size_bytes: int = 0
     waiting: list[Deferred[None]] = field(default_factory=list)
 
 
@@ -72,11 +74,12 @@ class ReadAhead:
         if ahead is None or ahead.pieces is None:
             return None
         self._drop((partition, offset))
-        if _size(ahead.pieces) <= max_bytes:
+        if ahead.size_bytes <= max_bytes:
             return ahead.pieces
         taken = _cut(ahead.pieces, max_bytes, at_least_one)
         if taken:
-            left = _Ahead(ahead.held_bytes, ahead.pieces[len(taken) :])
+            left_bytes = ahead.size_bytes - _size(taken)
+            left = _Ahead(ahead.held_bytes, ahead.pieces[len(taken) :], left_bytes)
             self._hold((partition, _end_offset(taken)), left)
         return taken
 
@@ -109,7 +112,7 @@ class ReadAhead:
         """Read from there on, or behind what was read already, unless that is more than the next fetch."""
         place = partition, offset
         ahead = self._ahead.get(place)
-        if ahead is not None and ahead.pieces is not None and _size(ahead.pieces) <= max_bytes:
+        if ahead is not None and ahead.pieces is not None and ahead.size_bytes <= max_bytes:
             place = partition, _end_offset(ahead.pieces)
         run_bytes = self._run_bytes(max_bytes)
         held_bytes = run_bytes + RECORD_FRAME_BYTES
@@ -139,7 +142,7 @@ class ReadAhead:
     def _came(self, pieces: Pieces, place: Place) -> None:
         self._reads -= 1
         ahead = self._ahead[place]
-        ahead.pieces = pieces
+        ahead.pieces, ahead.size_bytes = pieces, _size(pieces)
         if not pieces:  # a batch that is larger, or a repair has given up all that was there
             self._drop(place)
         _tell(ahead.waiting)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Protocol
 
+from barbicel.codecs.keratin_record import Record
 from barbicel.errors import CorruptLog, OffsetOutOfRange
 from barbicel.keratin import Log
 from barbicel.tier.local_log import StoredBatch
@@ -87,7 +88,9 @@ class Stored:
         found: list[memoryview] = []
         left = max_bytes
         try:
-            for record in self.log.scan(offset, max_bytes=max(max_bytes, 1) + RECORD_FRAME_BYTES):
+            for record in self._records(offset, end_offset, max(max_bytes, 1) + RECORD_FRAME_BYTES):
+                if record.lost:
+                    continue
                 left -= len(record.payload)
                 if record.offset >= end_offset or (left < 0 and (found or not at_least_one)):
                     break
@@ -96,6 +99,18 @@ class Stored:
             if not found:
                 raise
         return found
+
+    def _records(self, offset: int, end_offset: int, max_bytes: int) -> Iterator[Record]:
+        """As many as one read has, again and again, or else one by one."""
+        # A rest that is less than that is not worth a read.
+        while offset < end_offset and max_bytes > RECORD_FRAME_BYTES:
+            records = self.log.read(offset, max_bytes)
+            if not records:
+                yield from self.log.scan(offset, max_bytes=max_bytes)
+                return
+            yield from records
+            last = records[-1]
+            offset, max_bytes = last.end_offset, max_bytes - (last.position + last.size - records[0].position)
 
     # --- by time --------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from barbicel.codecs.kafka.record_batch import decode_header
+from barbicel.codecs.keratin_record import Record
 from barbicel.errors import OffsetOutOfRange, StoreError
 from barbicel.gateway.broker.stored import Stored
 from barbicel.keratin import Log, LogSettings, NewRecord
@@ -81,14 +82,20 @@ def test_what_left_the_disk_between_two_looks_is_read_from_the_store(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored = Stored(log, ListedStore(log, 5))
-    true_scan = log.scan
+    true_read = log.read
 
-    def scan(offset: int, **limits: int) -> Iterator[object]:
+    def read(offset: int, max_bytes: int) -> list[Record]:
         log.truncate_before(4)
-        return true_scan(offset, **limits)
+        return true_read(offset, max_bytes)
 
-    monkeypatch.setattr(log, "scan", scan)
+    monkeypatch.setattr(log, "read", read)
     assert offsets(stored.read(2, END, 1 << 20, at_least_one=True)) == [2, 3, 4]
+
+
+def test_segments_are_read_one_after_the_other(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(log.segments) > 2
+    monkeypatch.setattr(log, "scan", None)
+    assert offsets(Stored(log, None).read(1, END - 1, 1 << 20, at_least_one=True)) == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize("number", range(6))
