@@ -123,7 +123,7 @@ def _alter_topic(call: Call, wanted: Alteration, row: Row, validate_only: bool) 
         return row(resource, ErrorCode.NONE, None)
 
     def altered(topic: OpenTopic) -> Message:
-        _log.info("topic %s, set by %s:%d: %s", topic.name, *call.peer, dict(topic.topic.settings))
+        _log.info("topic %s, set by %s: %s", topic.name, call.who, dict(topic.topic.settings))
         return row(resource, ErrorCode.NONE, None)
 
     done: Deferred[OpenTopic] = call.broker.topics.change_settings(resource.name, wanted.change)

@@ -81,7 +81,7 @@ def _check(call: Call, asked: Any) -> None:
 
 
 def _added(call: Call, asked: Any) -> Message:
-    _log.info("topic %s has %d partitions now, asked for by %s:%d", asked.name, asked.count, *call.peer)
+    _log.info("topic %s has %d partitions now, asked for by %s", asked.name, asked.count, call.who)
     return _result(asked.name, ErrorCode.NONE)
 
 

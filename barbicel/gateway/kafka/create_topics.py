@@ -152,7 +152,7 @@ def _assigned_partitions(call: Call, asked: Any) -> int:
 
 
 def _created(call: Call, wanted: NewTopic, topic: OpenTopic) -> Message:
-    _log.info("topic %s with %d partitions, created by %s:%d", wanted.name, wanted.partitions, *call.peer)
+    _log.info("topic %s with %d partitions, created by %s", wanted.name, wanted.partitions, call.who)
     return _made(call, wanted, topic.topic.id)
 
 

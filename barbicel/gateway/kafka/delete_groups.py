@@ -58,7 +58,7 @@ def _deleted(call: Call, group_id: str, outcomes: Outcomes) -> ErrorCode:
     """The first error; what could be deleted is."""
     error = next((group_error_code_of(error) for error in outcomes.values() if error), ErrorCode.NONE)
     if not error:
-        _log.info("group %s, deleted by %s:%d", group_id[:MAX_NAME_CHARS], *call.peer)
+        _log.info("group %s, deleted by %s", group_id[:MAX_NAME_CHARS], call.who)
     return error
 
 

@@ -91,9 +91,7 @@ def _trim(call: Call, trim: Trim, partition: Partition) -> Trimmed:
     offset = trim.before_offset
     try:
         if offset > partition.start_offset:
-            _log.info(
-                "%s-%d, deleted below %d by %s:%d", partition.topic.name, trim.number, offset, *call.peer
-            )
+            _log.info("%s-%d, deleted below %d by %s", partition.topic.name, trim.number, offset, call.who)
         return Trimmed(trim.number, partition.stored.drop_before(offset))
     except BarbicelError as error:
         _log.warning("records of %s-%d stay: %s", partition.topic.name, trim.number, error)

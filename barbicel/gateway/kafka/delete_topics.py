@@ -122,7 +122,7 @@ def _refused(call: Call, one: Asked, topic: OpenTopic | None) -> Any:
 
 
 def _deleted(call: Call, known: Asked) -> Message:
-    _log.info("topic %s, deleted by %s:%d", known.name, *call.peer)
+    _log.info("topic %s, deleted by %s", known.name, call.who)
     return _problem(known, ErrorCode.NONE)
 
 

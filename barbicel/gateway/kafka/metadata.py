@@ -121,9 +121,7 @@ def _find(call: Call, asked: Asked, may_create: bool, *, has_room: bool) -> Any:
 
 def _created(call: Call, topic: OpenTopic) -> Any:
     count = len(topic.partitions)
-    _log.info(
-        "topic %s with %d partitions, created because %s:%d asked for it", topic.name, count, *call.peer
-    )
+    _log.info("topic %s with %d partitions, created because %s asked for it", topic.name, count, call.who)
     return _row(call.broker.node_id, topic)
 
 

@@ -13,6 +13,7 @@ from barbicel.codecs.kafka.acls import Operation, Pattern, Permission, Resource
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.gateway.access import scram
 from barbicel.gateway.access.opening import opened_access
+from barbicel.gateway.broker.consumption import Position
 from barbicel.gateway.broker.topic_errors import InvalidRequest
 from barbicel.gateway.kafka.listening import kafka_factory
 from barbicel.gateway.kafka.table import TABLE
@@ -97,6 +98,47 @@ def test_without_rights_it_is_refused_and_changes_nothing(secured: Secured, case
 def test_a_topic_that_may_not_be_created_is_not_there(secured: Secured) -> None:
     assert errors_in(secured.ask(create_request([new_topic("fresh", 1)]), 7)) == {TOPIC_FAILED}
     assert secured.gateway.broker.topics.by_name("fresh") is None
+
+
+def test_the_log_says_who_changed_what(secured: Secured, caplog: pytest.LogCaptureFixture) -> None:
+    """The client's name, and not its address alone: that may be everybody's."""
+    caplog.set_level("INFO")
+    secured.access.authorizer = None
+    secured.ask(produce(batch(b"x")), 9)
+    position = Position(("t", 0), 0, None, "")
+    secured.gateway.reactor.result(secured.gateway.broker.offsets.commit("g", [position]))
+    for request, version in changes():
+        assert errors_in(secured.ask(request, version)) == set()
+    who = "User:ANONYMOUS at 10.0.0.1:40000"
+    for told in (
+        f"topic fresh with 1 partitions, created by {who}",
+        f"topic by-itself with 1 partitions, created because {who} asked for it",
+        f"topic t has 2 partitions now, asked for by {who}",
+        f"topic t, set by {who}: {{'retention.ms': '5000'}}",
+        f"t-0, deleted below 1 by {who}",
+        f"group g, deleted by {who}",
+        f"topic t, deleted by {who}",
+    ):
+        assert told in caplog.messages
+
+
+def changes() -> Iterator[tuple[Any, int]]:
+    """One of each kind, and the versions to ask in."""
+    yield create_request([new_topic("fresh", 1)]), 7
+    yield metadata("by-itself"), 9
+    row: Any = m.CreatePartitionsRequest.CreatePartitionsTopic(name="t", count=2, assignments=None)
+    yield m.CreatePartitionsRequest(topics=[row], timeout_ms=1000, validate_only=False), 3
+    row = m.AlterConfigsRequest.AlterConfigsResource
+    row = row(
+        resource_type=2, resource_name="t", configs=[row.AlterableConfig(name="retention.ms", value="5000")]
+    )
+    yield m.AlterConfigsRequest(resources=[row], validate_only=False), 2
+    row = m.DeleteRecordsRequest.DeleteRecordsTopic
+    row = row(name="t", partitions=[row.DeleteRecordsPartition(partition_index=0, offset=1)])
+    yield m.DeleteRecordsRequest(topics=[row], timeout_ms=1000), 2
+    yield m.DeleteGroupsRequest(groups_names=["g"]), 2
+    row = m.DeleteTopicsRequest.DeleteTopicState(name="t", topic_id=None)
+    yield m.DeleteTopicsRequest(topics=[row], topic_names=[], timeout_ms=1000), 6
 
 
 def _state(secured: Secured) -> Any:
