@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import click
 
+from barbicel.cli.checks.access import check_access, check_token
 from barbicel.cli.checks.data import check_directory, check_groups, check_logs
 from barbicel.cli.checks.finding import Check, Finding, Level, Subject
 from barbicel.cli.checks.machine import (
@@ -46,6 +47,8 @@ CHECKS: Mapping[str, Check] = {
     "data directory": check_directory,
     "logs": check_logs,
     "groups": check_groups,
+    "access": check_access,
+    "admin token": check_token,
     "object store": check_store,
     "java": check_java,
 }

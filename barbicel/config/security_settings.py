@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from barbicel.config.setting import row
 from barbicel.config.values import LONG_MAX, Choice, Names, Switch, Text, Whole
@@ -21,8 +21,10 @@ __all__ = [
     "MECHANISMS",
     "SECRET_MECHANISMS",
     "SecuritySettings",
+    "WayPastAcls",
     "offered_mechanisms",
     "security_contradictions",
+    "ways_past_acls",
 ]
 
 SECOND_MS = 1000
@@ -228,6 +230,22 @@ def security_contradictions(config: Config) -> Iterator[str]:
         yield "kestrel.auth.enable sends passwords: it needs kestrel.ssl.enable, or a loopback kestrel.host"
     if config.kestrel_auth_enable and config.kestrel_enable and config.kestrel_text_enable:
         yield "kestrel.text.enable has no authentication, so it cannot be beside kestrel.auth.enable"
+
+
+class WayPastAcls(NamedTuple):
+    what: str
+    advice: str
+
+
+def ways_past_acls(config: Config) -> Iterator[WayPastAcls]:
+    """What clients may do whatever ACLs say, and how that ends. The start tells it, and doctor."""
+    if config.has_authorizer and config.kestrel_enable and not config.kestrel_auth_enable:
+        yield WayPastAcls(
+            f"ACLs do not hold for Kestrel's clients: whoever can connect to {config.kestrel_host} may read"
+            " and write every topic there, without a login",
+            "set kestrel.enable = false, or kestrel.auth.enable = true: then only users with a password get"
+            " in there, for whom ACLs do not hold either",
+        )
 
 
 def _oauth_contradictions(config: Config) -> Iterator[str]:

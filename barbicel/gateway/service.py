@@ -16,6 +16,7 @@ from twisted.logger import STDLibLogObserver, globalLogBeginner
 from barbicel import __version__
 from barbicel.codecs.kafka.messages import load_all
 from barbicel.config.listeners import Listener
+from barbicel.config.security_settings import ways_past_acls
 from barbicel.config.settings import Config
 from barbicel.disk import Disk
 from barbicel.errors import BarbicelError
@@ -88,6 +89,8 @@ class Service:
         return self._listen(listener, kafka_factory(self._kafka, listener, self._access))
 
     def _start(self) -> None:
+        for way in ways_past_acls(self.broker.config):
+            _log.warning("%s: %s", *way)
         self.broker.start()
         if self._access is not None:
             self._access.start(self.broker.read_cold)

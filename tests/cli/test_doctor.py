@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,66 @@ def test_a_topic_whose_file_is_broken(tmp_path: Path, stopped: Path) -> None:
     code, findings = diagnose(tmp_path, "--data", str(copied))
     assert code == 3
     assert "topic.json" in of(findings, "logs")["what"]
+
+
+def rename_topic(data: Path) -> None:
+    topic = partition(data).parent
+    topic.rename(topic.with_name("renamed"))
+
+
+def copy_topic(data: Path) -> None:
+    """Whole, under a name that could be another topic's."""
+    topic = partition(data).parent
+    (topic.with_name("zzz")).mkdir()
+    (topic.with_name("zzz") / "topic.json").write_bytes((topic / "topic.json").read_bytes())
+
+
+def remove_topic_file(data: Path) -> None:
+    (partition(data).parent / "topic.json").unlink()
+
+
+def write(name: str, text: str) -> Callable[[Path], None]:
+    def damage(data: Path) -> None:
+        (data / name).parent.mkdir(parents=True, exist_ok=True)
+        (data / name).write_text(text)
+
+    return damage
+
+
+def lock_by_directory(data: Path) -> None:
+    (data / "LOCK").unlink()
+    (data / "LOCK").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("damage", "check", "named"),
+    [
+        (write("access/users.json", ""), "access", "users.json"),
+        (write("access/acls.json", "{}"), "access", "acls.json"),
+        (write("access/quotas.json", "garbage"), "access", "quotas.json"),
+        (write("admin.token", "short"), "admin token", "admin.token"),
+        (write("topics/zzz/topic.json", "garbage"), "logs", "zzz/topic.json"),
+        (copy_topic, "logs", "zzz/topic.json"),
+        (rename_topic, "logs", "renamed/topic.json"),
+        (remove_topic_file, "logs", "topic.json"),
+        (write("cluster.json", "{}"), "data directory", "cluster.json"),
+        (lock_by_directory, "data directory", "LOCK"),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_it_finds_what_a_start_refuses(
+    tmp_path: Path, stopped: Path, damage: Callable[[Path], None], check: str, named: str
+) -> None:
+    """The server itself is asked first: the two look at the same."""
+    copied = copy(stopped, tmp_path)
+    damage(copied)
+    with pytest.raises(AssertionError, match=f"did not start: (.|\n)*{named}"):
+        Gateway(tmp_path, {"data_directory": str(copied)}).start()
+    code, findings = diagnose(tmp_path, "--data", str(copied))
+    assert code == 3
+    found = next(one for one in findings if one["check"] == check and one["level"] == "fault")
+    assert named in found["what"]
+    assert found["advice"]
 
 
 def test_damaged_groups(tmp_path: Path, stopped: Path) -> None:
@@ -222,3 +283,60 @@ def copy(data: Path, tmp_path: Path) -> Path:
     import shutil
 
     return Path(shutil.copytree(data, tmp_path / "copied"))
+
+
+def test_a_directory_with_users_and_no_topics_is_in_order(tmp_path: Path) -> None:
+    """docs/security.md begins so."""
+    data = str(tmp_path / "data")
+    assert invoke("user", "set", "admin", "--data", data, stdin=b"a password\n").exit_code == 0
+    code, findings = diagnose(tmp_path)
+    assert code in (0, 1)
+    assert "the first start fills it" in of(findings, "data directory")["what"]
+
+
+SECURE = {"BARBICEL_AUTHORIZER_CLASS_NAME": "StandardAuthorizer"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "level"),
+    [
+        ({}, "warning"),
+        ({"BARBICEL_KESTREL_ENABLE": "false"}, "ok"),
+        ({"BARBICEL_KESTREL_AUTH_ENABLE": "true"}, "ok"),
+    ],
+)
+def test_what_leads_past_acls(tmp_path: Path, settings: dict[str, str], level: str) -> None:
+    _, findings = diagnose(tmp_path, env={**SECURE, **settings})
+    found = of(findings, "access")
+    assert (found["level"], "kestrel.enable = false" in (found["advice"] or "")) == (
+        level,
+        level == "warning",
+    )
+
+
+def test_files_of_settings_that_a_start_would_refuse(tmp_path: Path) -> None:
+    keys = tmp_path / "jwks.json"
+    keys.write_text("[]")
+    env = {
+        "BARBICEL_LISTENERS": "SASL_SSL://127.0.0.1:0",
+        "BARBICEL_SSL_KEYSTORE_LOCATION": str(tmp_path / "nothing.pem"),
+        "BARBICEL_SASL_ENABLED_MECHANISMS": "OAUTHBEARER",
+        "BARBICEL_SASL_OAUTHBEARER_JWKS_ENDPOINT_URL": f"file://{keys}",
+        "BARBICEL_SASL_OAUTHBEARER_EXPECTED_ISSUER": "i",
+        "BARBICEL_SASL_OAUTHBEARER_EXPECTED_AUDIENCE": "a",
+        "BARBICEL_SUPER_USERS": "admin",
+        **SECURE,
+    }
+    code, findings = diagnose(tmp_path, env=env)
+    assert code == 3
+    told = "\n".join(one["what"] for one in findings if one["check"] == "access")
+    assert all(part in told for part in ("nothing.pem", "jwks.json", "super.users"))
+
+
+def test_a_store_of_tiered_data_is_looked_at_where_tiering_is_switched_off(tmp_path: Path) -> None:
+    """What was tiered before is read by a server without tiering too: it does not start without its store."""
+    (tmp_path / "data" / "tier" / "stream").mkdir(parents=True)
+    _, findings = diagnose(tmp_path, env={"BARBICEL_TIER_STORE": "ftp://x"})
+    assert of(findings, "object store")["level"] == "fault"
+    _, findings = diagnose(tmp_path)
+    assert "what was tiered is read from" in of(findings, "object store")["what"]

@@ -75,6 +75,18 @@ def test_stopping_answers_what_was_sent_and_writes_the_producers_down(tmp_path: 
         assert "set back" not in gateway.log.read_text()
 
 
+@pytest.mark.parametrize(("kestrel", "times"), [("true", 1), ("false", 0)])
+def test_the_start_tells_once_that_kestrels_clients_are_past_the_acls(
+    tmp_path: Path, kestrel: str, times: int
+) -> None:
+    with running_gateway(
+        tmp_path, authorizer_class_name="StandardAuthorizer", kestrel_enable=kestrel
+    ) as gateway:
+        told = gateway.log.read_text()
+    assert told.count("WARNING") == told.count("ACLs do not hold for Kestrel's clients") == times
+    assert told.count("set kestrel.enable = false") == times
+
+
 def test_a_second_server_on_the_same_directory_is_refused(tmp_path: Path) -> None:
     with running_gateway(tmp_path) as gateway:
         second = start_beside(gateway.data)

@@ -14,23 +14,31 @@ from barbicel.cli.group_findings import Selection
 from barbicel.cli.group_findings import Verdict as GroupVerdict
 from barbicel.cli.log_findings import Verdict
 from barbicel.cli.offsets import counted
-from barbicel.codecs.topic_file import MAX_FILE_BYTES, Topic, TopicState, decode_cluster, decode_topic
-from barbicel.disk import Disk, read_file
+from barbicel.disk import Disk
 from barbicel.errors import BarbicelError
-from barbicel.gateway.broker.data_layout import TOPIC_FILE, DataLayout, is_topic_directory
+from barbicel.gateway.broker.cluster import Cluster
+from barbicel.gateway.broker.data_layout import DataLayout
+from barbicel.gateway.broker.topic_survey import Survey, survey_entry
 
 __all__ = ["LogLook", "check_directory", "check_groups", "check_logs", "look_at_logs"]
 
 # Of what is damaged so much is told one by one.
 MAX_TOLD = 20
+# What users that were set before leave there.
+BEFORE_THE_FIRST_START = {"LOCK", "access", "tmp"}
+# Chapters of docs/operations.md.
+A_TOPIC = "A topic.json is damaged or missing"
+A_LOG = "A log is damaged"
 
 
 class LogLook(NamedTuple):
-    """One partition. `verdict` is None if it could not be looked at, and `problem` says why."""
+    """One partition, or the file of a topic. `verdict` is None if it could not be looked at: then `problem`
+    says why, and `hint` what to do."""
 
     path: str
     verdict: Verdict | None
     problem: str | None
+    hint: str | None = None
 
 
 def check_directory(subject: Subject) -> Iterator[Finding]:
@@ -39,8 +47,8 @@ def check_directory(subject: Subject) -> Iterator[Finding]:
         yield Finding(Level.OK, f"{layout.root} is not there yet: the first start makes it")
         return
     names = set(disk.names(layout.root))
-    if not names:
-        yield Finding(Level.OK, f"{layout.root} is empty: the first start fills it")
+    if names <= BEFORE_THE_FIRST_START:
+        yield Finding(Level.OK, f"{layout.root} has no topics yet: the first start fills it")
         return
     if not disk.exists(layout.cluster_file):
         yield Finding(
@@ -49,7 +57,12 @@ def check_directory(subject: Subject) -> Iterator[Finding]:
             "name another one with --data or data.directory, or restore the file from a backup",
         )
         return
-    decode_cluster(read_file(disk, layout.cluster_file, MAX_FILE_BYTES))
+    Cluster.open(disk, layout.cluster_file, layout.new_cluster_file)
+    try:
+        disk.lock_holder(layout.lock)
+    except BarbicelError as error:
+        yield Finding(Level.FAULT, str(error), "it is a file of the server's user, and empty: remove it")
+        return
     held = "no server uses it" if subject.holder is None else f"process {subject.holder} serves it"
     yield Finding(Level.OK, f"{layout.root} can be read, and {held}")
 
@@ -75,7 +88,7 @@ def check_logs(subject: Subject) -> Iterator[Finding]:
 
 def _log_finding(look: LogLook) -> Finding:
     if look.verdict is None:
-        return Finding(Level.FAULT, f"{look.path}: {look.problem}", "see docs/operations.md, damaged files")
+        return Finding(Level.FAULT, f"{look.path}: {look.problem}", look.hint)
     return Finding(
         Level.FAULT,
         f"{look.path}: damaged",
@@ -85,33 +98,28 @@ def _log_finding(look: LogLook) -> Finding:
 
 def look_at_logs(disk: Disk, layout: DataLayout, *, deep: bool) -> Iterator[LogLook]:
     """Every partition of every topic that is not deleted."""
-    for name in sorted(disk.names(layout.topics)) if disk.exists(layout.topics) else ():
-        if not is_topic_directory(name):
-            continue
-        path = f"{layout.topics}/{name}"
-        topic = _topic_in(disk, path)
-        if isinstance(topic, LogLook):
-            yield topic
-        elif topic is not None:
-            yield from (_look(disk, f"{path}/{number}", deep) for number in range(topic.partitions))
-
-
-def _topic_in(disk: Disk, path: str) -> Topic | LogLook | None:
-    """None if it is deleted, or was never made to its end."""
-    try:
-        if not disk.names(path):
-            return None
-        topic = decode_topic(read_file(disk, f"{path}/{TOPIC_FILE}", MAX_FILE_BYTES))
-    except BarbicelError as error:
-        return LogLook(f"{path}/{TOPIC_FILE}", None, error.message) if disk.exists(path) else None
-    return topic if topic.state is TopicState.LIVE else None
+    survey = Survey()
+    for entry in sorted(disk.list(layout.topics)) if disk.exists(layout.topics) else ():
+        try:
+            survey_entry(survey, disk, layout, entry)
+        except BarbicelError as error:
+            if disk.exists(f"{layout.topics}/{entry.name}"):  # a server may have removed it meanwhile
+                yield _unread(error, f"{layout.topics}/{entry.name}", A_TOPIC)
+    for topic in survey.live.values():
+        for number in range(topic.partitions):
+            yield _look(disk, layout.partition(topic, number), deep)
 
 
 def _look(disk: Disk, path: str, deep: bool) -> LogLook:
     try:
         return LogLook(path, log_findings.look(disk, path, deep=deep).verdict, None)
     except BarbicelError as error:
-        return LogLook(path, None, str(error))
+        return _unread(error, path, A_LOG)
+
+
+def _unread(error: BarbicelError, path: str, chapter: str) -> LogLook:
+    see = f"see docs/operations.md, {chapter!r}"
+    return LogLook(error.path or path, None, error.message, f"{error.hint}; {see}" if error.hint else see)
 
 
 def check_groups(subject: Subject) -> Iterator[Finding]:

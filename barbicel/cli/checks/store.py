@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from barbicel.cli.checks.finding import Finding, Level, Subject
 from barbicel.errors import StoreError
+from barbicel.gateway.broker.tiering.leftover import has_manifests
 from barbicel.gateway.broker.tiering.tiering import open_configured_store
 from barbicel.tier.probe import probe
 
@@ -19,11 +20,15 @@ NAMESPACE = "barbicel-doctor"
 def check_store(subject: Subject) -> Iterator[Finding]:
     """Writes an object or two of its own there, and deletes them."""
     config = replace(subject.config, data_directory=subject.layout.root)
-    if not config.remote_log_storage_system_enable:
+    is_on = config.remote_log_storage_system_enable
+    if not is_on and not has_manifests(subject.disk, subject.layout):
         yield Finding(Level.OK, "tiering is switched off")
         return
     store = open_configured_store(config, subject.disk, subject.layout)
     try:
+        if not is_on:
+            yield Finding(Level.OK, f"tiering is switched off; what was tiered is read from {store.url}")
+            return
         probe(store, NAMESPACE)
     except StoreError as error:
         yield Finding(

@@ -17,20 +17,21 @@ from twisted.python.threadpool import ThreadPool
 from barbicel.clock import Clock
 from barbicel.codecs.access_file import Entity, Quotas
 from barbicel.codecs.kafka.acls import Acl
-from barbicel.config.security_settings import JWKS_PREFIX, offered_mechanisms
+from barbicel.config.security_settings import offered_mechanisms
 from barbicel.config.settings import Config
-from barbicel.disk import Disk, read_file
+from barbicel.disk import Disk
 from barbicel.gateway.access.access_layout import AccessLayout
 from barbicel.gateway.access.acl_file import AclFile
 from barbicel.gateway.access.authentication import Exchange
 from barbicel.gateway.access.authorizer import Authorizer
 from barbicel.gateway.access.logins import Logins
-from barbicel.gateway.access.oauth import OAuthExchange, TokenKeys, TokenRules, parse_jwks
+from barbicel.gateway.access.oauth import OAuthExchange, TokenKeys, TokenRules
 from barbicel.gateway.access.plain import PlainExchange
-from barbicel.gateway.access.principals import BadPrincipal, Principal, map_subject, parse_mapping_rules
+from barbicel.gateway.access.principals import Principal, map_subject, parse_mapping_rules, parse_super_users
 from barbicel.gateway.access.quota_file import QuotaFile
 from barbicel.gateway.access.quotas import QuotaBook
 from barbicel.gateway.access.scram import MECHANISMS, ScramExchange
+from barbicel.gateway.access.token_key_file import read_token_keys, token_key_path
 from barbicel.gateway.access.users import UserFile
 from barbicel.gateway.access.watching import Watched
 from barbicel.gateway.twisted_types import Reactor
@@ -46,7 +47,6 @@ InTurn: TypeAlias = Callable[[Callable[[], Any]], Deferred[Any]]
 
 NONCE_BYTES = 24
 LOGIN_THREADS = 1
-MAX_JWKS_BYTES = 1 << 20
 
 
 class Access:
@@ -78,11 +78,7 @@ class Access:
         config = self.config
         if not config.has_authorizer:
             return None
-        named = filter(None, (text.strip() for text in config.super_users.split(";")))
-        try:
-            super_users = frozenset(map(Principal.parse, named))
-        except BadPrincipal as error:
-            raise BadPrincipal(f"super.users: {error.message}") from None
+        super_users = parse_super_users(config.super_users)
         return Authorizer(self.acls.acls, super_users, allow_if_no_acl=config.allow_everyone_if_no_acl_found)
 
     def change_acls(
@@ -142,13 +138,8 @@ class Access:
     def _load_token_keys(self) -> Watched[TokenKeys] | None:
         if "OAUTHBEARER" not in self.config.sasl_enabled_mechanisms:
             return None
-        path = self.config.sasl_oauthbearer_jwks_endpoint_url.removeprefix(JWKS_PREFIX)
-        keys = Watched(
-            self._disk,
-            "file of token keys",
-            [path],
-            lambda: parse_jwks(read_file(self._disk, path, MAX_JWKS_BYTES)),
-        )
+        path = token_key_path(self.config)
+        keys = Watched(self._disk, "file of token keys", [path], partial(read_token_keys, self._disk, path))
         self._watched.append(keys)
         return keys
 

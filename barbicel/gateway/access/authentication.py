@@ -32,6 +32,10 @@ class Exchange(Protocol):
         """Who the client is, when that is shown."""
 
     @property
+    def refusal(self) -> AuthenticationFailed | None:
+        """Why the client is not let in, where it is to say something to that before it is sent away."""
+
+    @property
     def expires_at_ms(self) -> int | None:
         """Until when that holds, by the wall clock; None is for ever."""
 

@@ -18,7 +18,7 @@ from barbicel.clock import Clock
 from barbicel.errors import BarbicelError
 from barbicel.gateway.access.authentication import AuthenticationFailed
 
-__all__ = ["BadKeys", "OAuthExchange", "TokenKeys", "TokenRules", "parse_jwks"]
+__all__ = ["BadKeys", "KeySet", "OAuthExchange", "TokenKeys", "TokenRules", "parse_jwks"]
 
 # Algorithm → the kind of key and the curve that it needs.
 ALGORITHMS: Mapping[str, tuple[str, str | None]] = {"RS256": ("RSA", None), "ES256": ("EC", "P-256")}
@@ -35,7 +35,11 @@ _INVALID = json.dumps({"status": "invalid_token"}).encode()
 
 
 class BadKeys(BarbicelError):
-    """A file that is no JWKS, or has no key in it that could sign a token."""
+    """A file that is no JWKS, or does not say which key is which."""
+
+
+class UnusableKey(BarbicelError):
+    """One key of a JWKS."""
 
 
 class TokenKey(NamedTuple):
@@ -57,35 +61,66 @@ class TokenRules(NamedTuple):
     skew_seconds: int
 
 
-def parse_jwks(data: bytes) -> TokenKeys:
+class KeySet(NamedTuple):
+    """`unusable` has why keys are passed over that are meant for tokens; RFC 7517, 5: they are no reason to
+    do without the others, nor to go on with those that the file had before."""
+
+    keys: TokenKeys
+    unusable: list[str]
+
+
+def parse_jwks(data: bytes) -> KeySet:
     """Keys for other purposes and other algorithms are passed over. Raises BadKeys."""
+    found: dict[str | None, TokenKey] = {}
+    unusable: list[str] = []
+    for row in _rows(data):
+        identity = row.get("kid")
+        try:
+            key = _parse_key(row)
+        except UnusableKey as error:
+            unusable.append(f"{str(identity)[:MAX_NAME_CHARS]!r}: {error.message}")
+            continue
+        if key is None:
+            continue
+        if identity in found:
+            raise BadKeys(f"the key id {identity!r} is there twice")
+        found[identity] = key
+    return KeySet(found, unusable)
+
+
+def _rows(data: bytes) -> list[dict[str, Any]]:
+    try:
+        rows = json.loads(data)["keys"]
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise BadKeys(f"this is no JWKS file: {type(error).__name__}: {error}") from None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise BadKeys("this is no JWKS file: its keys are no list of objects")
+    return rows
+
+
+def _parse_key(row: dict[str, Any]) -> TokenKey | None:
+    """None if it is for something else. Raises UnusableKey."""
     from jwt import PyJWK
     from jwt.exceptions import PyJWTError
 
+    algorithm = _algorithm_of(row)
+    if algorithm is None:
+        return None
+    if not isinstance(row.get("kid"), str | None):
+        raise UnusableKey("its id is no text")
     try:
-        rows = json.loads(data)["keys"]
-        found: dict[str | None, TokenKey] = {}
-        for row in rows:
-            algorithm = _algorithm_of(row)
-            if algorithm is None:
-                continue
-            if row.get("kid") in found:
-                raise BadKeys(f"the key id {row.get('kid')!r} is there twice")
-            key = PyJWK(row, algorithm).key
-            if "RSA" in row["kty"] and key.key_size < MIN_RSA_BITS:
-                raise BadKeys(f"an RSA key of {key.key_size} bits, {MIN_RSA_BITS} are needed")
-            found[row.get("kid")] = TokenKey(algorithm, key)
+        key = PyJWK(row, algorithm).key
     except (AttributeError, KeyError, TypeError, ValueError, PyJWTError) as error:
-        raise BadKeys(f"this is no JWKS file: {type(error).__name__}: {error}") from None
-    if not found:
-        raise BadKeys("the JWKS file has no key for RS256 or ES256")
-    return found
+        raise UnusableKey(f"{type(error).__name__}: {error}") from None
+    if row["kty"] == "RSA" and key.key_size < MIN_RSA_BITS:
+        raise UnusableKey(f"an RSA key of {key.key_size} bits, {MIN_RSA_BITS} are needed")
+    return TokenKey(algorithm, key)
 
 
 def _algorithm_of(row: Mapping[str, Any]) -> str | None:
     """What the key may be used with here. A private key in the file is no reason to use its public half."""
     for algorithm, (kind, curve) in ALGORITHMS.items():
-        if row["kty"] == kind and row.get("crv") == curve and row.get("use", "sig") == "sig":
+        if row.get("kty") == kind and row.get("crv") == curve and row.get("use", "sig") == "sig":
             return algorithm if row.get("alg", algorithm) == algorithm else None
     return None
 
@@ -111,13 +146,13 @@ class OAuthExchange:
         self._keys = keys
         self._rules = rules
         self._clock = clock
-        self._refusal: AuthenticationFailed | None = None
+        self.refusal: AuthenticationFailed | None = None
         self.user: str | None = None
         self.expires_at_ms: int | None = None
 
     def step(self, message: bytes) -> bytes:
-        if self._refusal is not None:
-            raise self._refusal
+        if self.refusal is not None:
+            raise self.refusal
         if self.user is not None:
             raise AuthenticationFailed("a message behind the end of OAUTHBEARER")
         authzid, token = _parse_first(message)
@@ -125,7 +160,7 @@ class OAuthExchange:
             claims = self._claims(token)
             user = self._name(claims, authzid)
         except AuthenticationFailed as refusal:
-            self._refusal = refusal
+            self.refusal = refusal
             return _INVALID
         self.user, self.expires_at_ms = user, int(claims["exp"] * 1000)
         return b""

@@ -14,6 +14,7 @@ class PlainExchange:
 
     is_slow = True
     expires_at_ms = None
+    refusal = None
 
     def __init__(self, is_password: Callable[[str, str], bool]) -> None:
         self._is_password = is_password

@@ -17,6 +17,7 @@ __all__ = [
     "Principal",
     "map_subject",
     "parse_mapping_rules",
+    "parse_super_users",
     "user",
 ]
 
@@ -48,6 +49,14 @@ def user(name: str) -> Principal:
 
 # Whoever was not asked.
 ANONYMOUS = user("ANONYMOUS")
+
+
+def parse_super_users(text: str) -> frozenset[Principal]:
+    """Kafka's super.users. Raises BadPrincipal."""
+    try:
+        return frozenset(Principal.parse(one) for one in text.split(";") if one.strip())
+    except BadPrincipal as error:
+        raise BadPrincipal(f"super.users: {error.message}") from None
 
 
 @dataclass(frozen=True)

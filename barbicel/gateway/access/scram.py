@@ -135,6 +135,7 @@ class ScramExchange:
 
     is_slow = False
     expires_at_ms = None
+    refusal = None
 
     def __init__(
         self, mechanism: Mechanism, find: Callable[[str], tuple[ScramCredential, bool]], nonce: str

@@ -26,7 +26,7 @@ from barbicel.gateway.admin.pulse import Pulse
 from barbicel.gateway.admin.routes import Routes
 from barbicel.gateway.admin.server import AdminServer
 from barbicel.gateway.admin.server_metrics import register_server_metrics
-from barbicel.gateway.admin.token import provide_token
+from barbicel.gateway.admin.token import provide_token, token_path
 from barbicel.gateway.broker.broker import Broker
 from barbicel.gateway.kestrel.queues import Queues
 
@@ -55,12 +55,8 @@ class AdminFrontEnd:
         self._views = dict(self._make_views())
         self._console = Console(broker, self._views)
         self._add_routes()
-        token = provide_token(broker.disk, self._token_path())
+        token = provide_token(broker.disk, token_path(config, broker.data_directory))
         self.server = AdminServer(config, broker.reactor, self.routes, token, self._console.show_refusal)
-
-    def _token_path(self) -> str:
-        path = self._config.admin_token_file
-        return path if path.startswith("/") else f"{self._broker.data_directory}/{path}"
 
     def _add_routes(self) -> None:
         self.routes.add("GET", "/livez", self._health.live)

@@ -10,10 +10,11 @@ import logging
 import re
 import secrets
 
+from barbicel.config.admin_settings import AdminSettings
 from barbicel.disk import Disk, parent, read_file
 from barbicel.errors import BarbicelError
 
-__all__ = ["is_bearer_of", "provide_token"]
+__all__ = ["is_bearer_of", "provide_token", "read_token", "token_path"]
 
 _log = logging.getLogger(__name__)
 
@@ -23,10 +24,20 @@ MAX_FILE_BYTES = 4096
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{16,512}=*", re.ASCII)
 
 
+def token_path(config: AdminSettings, data_directory: str) -> str:
+    path = config.admin_token_file
+    return path if path.startswith("/") else f"{data_directory}/{path}"
+
+
 def provide_token(disk: Disk, path: str) -> str:
     """Waits for the disk. Raises BarbicelError if the file holds no token, or cannot be read or made."""
     if not disk.exists(path):
         _make(disk, path)
+    return read_token(disk, path)
+
+
+def read_token(disk: Disk, path: str) -> str:
+    """The same of a file that is there."""
     text = read_file(disk, path, MAX_FILE_BYTES).decode("ascii", "replace").strip()
     if not _TOKEN.fullmatch(text):
         raise BarbicelError(

@@ -10,7 +10,7 @@ from barbicel.disk import Disk, Entry, read_file
 from barbicel.errors import CorruptFile, DiskError, UnknownVersion
 from barbicel.gateway.broker.data_layout import TOPIC_FILE, DataLayout, is_topic_directory
 
-__all__ = ["Survey", "survey_topics"]
+__all__ = ["Survey", "survey_entry", "survey_topics"]
 
 
 @dataclass
@@ -28,22 +28,27 @@ def survey_topics(disk: Disk, layout: DataLayout) -> Survey:
     """Raises CorruptFile, with the path, at the first topic whose file does not tell the truth."""
     survey = Survey()
     for entry in disk.list(layout.topics):
-        path = f"{layout.topics}/{entry.name}"
-        topic = _read_topic(disk, path) if entry.is_directory else None
-        if topic is not None:
-            _check_place(layout, topic, path)
-            _add(survey, layout, topic)
-        elif _is_leftover(disk, entry, path):
-            survey.leftovers.append(path)
-        elif entry.is_directory and is_topic_directory(entry.name):
-            raise CorruptFile(
-                "a topic's directory without its topic.json",
-                path=f"{path}/{TOPIC_FILE}",
-                hint="restore this file, or move its directory away to go on without the topic",
-            )
-        else:
-            survey.strays.append(path)
+        survey_entry(survey, disk, layout, entry)
     return survey
+
+
+def survey_entry(survey: Survey, disk: Disk, layout: DataLayout, entry: Entry) -> None:
+    """Add one entry of the directory to what was found so far. Raises CorruptFile, with the path."""
+    path = f"{layout.topics}/{entry.name}"
+    topic = _read_topic(disk, path) if entry.is_directory else None
+    if topic is not None:
+        _check_place(layout, topic, path)
+        _add(survey, layout, topic)
+    elif _is_leftover(disk, entry, path):
+        survey.leftovers.append(path)
+    elif entry.is_directory and is_topic_directory(entry.name):
+        raise CorruptFile(
+            "a topic's directory without its topic.json",
+            path=f"{path}/{TOPIC_FILE}",
+            hint="restore this file, or move its directory away to go on without the topic",
+        )
+    else:
+        survey.strays.append(path)
 
 
 def _read_topic(disk: Disk, directory: str) -> Topic | None:

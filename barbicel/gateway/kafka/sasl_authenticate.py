@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -61,7 +62,15 @@ def _step(call: Call, session: Session, exchange: Exchange, message: bytes) -> D
         answered = login.answer.addBoth(_checked, call)
     else:
         answered = succeed(message).addCallback(exchange.step)
-    return answered.addCallback(lambda answer: Step(answer, session.settle(exchange) or 0))
+    return answered.addCallback(partial(_settle, call, session, exchange))
+
+
+def _settle(call: Call, session: Session, exchange: Exchange, answer: bytes) -> Step:
+    if exchange.refusal is not None:
+        # Not when it is sent away: a client that hangs up instead of consenting would leave no trace.
+        text = f"not let in: {session.mechanism}: {exchange.refusal}"
+        call.broker.notes.tell(call.peer, text, logging.WARNING, by_host=True)
+    return Step(answer, session.settle(exchange) or 0)
 
 
 def _checked(result: T, call: Call) -> T:

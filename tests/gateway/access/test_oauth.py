@@ -26,7 +26,7 @@ def issuer(tmp_path_factory: pytest.TempPathFactory) -> Issuer:
 
 
 def exchange(issuer: Issuer, rules: TokenRules = RULES, now_ms: int | None = None) -> OAuthExchange:
-    keys = parse_jwks(issuer.jwks.read_bytes())
+    keys = parse_jwks(issuer.jwks.read_bytes()).keys
     return OAuthExchange(lambda: keys, rules, lambda: now_ms or time.time_ns() // 1_000_000)
 
 
@@ -179,18 +179,30 @@ def test_which_files_have_keys(tmp_path: Path) -> None:
     other_curve = ec.generate_private_key(ec.SECP384R1())
     unused = jwt.algorithms.ECAlgorithm.to_jwk(other_curve.public_key(), as_dict=True)
     secret = {"kty": "oct", "k": "c2VjcmV0", "kid": "s"}
-    for rows, reason in (
-        ([], "no key"),
-        ([secret, unused], "no key"),
+    for rows, reasons in (
+        ([], ""),
+        ([secret, unused, {}], ""),
         ([weak], "1024 bits"),
-        ([{"kty": "RSA"}], "no JWKS file"),
-        (["x"], "no JWKS file"),
+        ([{"kty": "RSA"}], "InvalidKeyError"),
+        ([{"kty": "RSA", "kid": []}], "no text"),
     ):
-        with pytest.raises(BadKeys, match=reason):
-            parse_jwks(json.dumps({"keys": rows}).encode())
-    for data in (b"", b"[]", b"\xff", b"{}"):
+        found = parse_jwks(json.dumps({"keys": rows}).encode())
+        assert not found.keys
+        assert reasons in " ".join(found.unusable)
+        assert len(found.unusable) == bool(reasons)
+    for data in (b"", b"[]", b"\xff", b"{}", b'{"keys": {}}', b'{"keys": ["x"]}', b"[" * 100_000):
         with pytest.raises(BadKeys, match="no JWKS file"):
             parse_jwks(data)
+
+
+def test_a_key_that_cannot_be_used_is_no_reason_to_do_without_the_others(issuer: Issuer) -> None:
+    """RFC 7517, 5. Or one bad key in a new file would keep the ones in force that it takes away."""
+    written = json.loads(issuer.jwks.read_bytes())
+    found = parse_jwks(json.dumps({"keys": [{"kty": "RSA", "kid": "bad"}, *written["keys"]]}).encode())
+    assert set(found.keys) == {"r1", "e1"}
+    assert "'bad'" in found.unusable[0]
+    with pytest.raises(BadKeys, match="'r1' is there twice"):
+        parse_jwks(json.dumps({"keys": [*written["keys"], *written["keys"]]}).encode())
 
 
 def test_cve_2025_27817_keys_come_from_a_file_that_the_operator_names_and_from_nowhere_else() -> None:

@@ -15,6 +15,7 @@ from barbicel.codecs.kafka import messages
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.config.listeners import Listener
 from barbicel.gateway.access.logins import Logins
+from barbicel.gateway.access.oauth import OAuthExchange, TokenRules
 from barbicel.gateway.access.opening import opened_access
 from barbicel.gateway.kafka.listening import kafka_factory
 from tests.gateway.access.scram_client import ScramClient
@@ -315,6 +316,28 @@ def test_a_session_is_not_renewed_with_bare_tokens(gateway: Gateway) -> None:
     pass_time(gateway, 2.0)
     assert handshake(client, version=0).error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert log_in(client).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("consents", [False, True])
+def test_why_a_token_is_refused_is_told_when_it_is(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, consents: bool
+) -> None:
+    """RFC 7628 has the client consent to the error; one that hangs up instead is to leave a trace as well."""
+    rules = TokenRules("issuer", ("audience",), "sub", 0)
+    exchange = OAuthExchange(dict, rules, lambda: gateway.now_ms)
+    monkeypatch.setattr(exchange, "is_slow", False)
+    monkeypatch.setattr(opened_access(gateway.broker), "new_exchange", lambda _: exchange)
+    client = gateway.connect()
+    handshake(client)
+    answer = authenticate(client, b"n,,\x01auth=Bearer no.token.this\x01\x01")
+    assert (answer.error_code, b"invalid_token" in bytes(answer.auth_bytes)) == (ErrorCode.NONE, True)
+    if consents:
+        client.send(messages.SaslAuthenticateRequest(auth_bytes=b"\x01"), 2)
+        gateway.reactor.advance(DELAY_S)
+        assert client.answer().error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert is_sent_away(client)
+    assert caplog.text.count("not let in: SCRAM-SHA-256: the token is refused: ") == 1
+    assert "no.token.this" not in caplog.text
 
 
 def test_a_message_that_no_password_and_no_token_is(
