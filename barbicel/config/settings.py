@@ -19,7 +19,7 @@ from barbicel.config.kestrel_settings import KestrelSettings
 from barbicel.config.queue_tables import QueueTables
 from barbicel.config.security_settings import SecuritySettings, security_contradictions
 from barbicel.config.setting import DEFAULT, ConfigError, Origin, Setting
-from barbicel.config.tier_settings import TierSettings
+from barbicel.config.tier_settings import TierSettings, tier_contradictions
 
 __all__ = ["SETTINGS", "Config"]
 
@@ -63,6 +63,7 @@ class Config(AdminSettings, TierSettings, SecuritySettings, KestrelSettings, Kaf
                     f" which is {self.value(high)} ({self.origin(high)})"
                 )
         yield from security_contradictions(self)
+        yield from tier_contradictions(self)
 
 
 SETTINGS: Mapping[str, Setting] = MappingProxyType(

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from barbicel.config.setting import row
 from barbicel.config.values import LONG_MAX, Choice, Switch, Text, Whole
 
-__all__ = ["CLUSTER_ID", "EMBEDDED", "OF_ALL_DATA", "S3_DEFAULT", "TierSettings"]
+__all__ = [
+    "CLUSTER_ID",
+    "EMBEDDED",
+    "FROM_THE_ENVIRONMENT",
+    "OF_ALL_DATA",
+    "S3_DEFAULT",
+    "TierSettings",
+    "has_user_info",
+    "tier_contradictions",
+]
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -19,6 +29,10 @@ MINUTE_MS = 60 * SECOND_MS
 EMBEDDED = "embedded"
 CLUSTER_ID = "cluster.id"
 S3_DEFAULT = "default"
+FROM_THE_ENVIRONMENT = (
+    "a URL has no user and no password: S3's credentials come from the environment,"
+    " AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+)
 # Of local.retention: the same as the topic's retention, as in Kafka.
 OF_ALL_DATA = -2
 
@@ -159,3 +173,17 @@ class TierSettings:
         Whole(1, LONG_MAX),
         "A file of the manifest log that nothing was added to for so long is sealed and uploaded.",
     )
+
+
+def has_user_info(url: str) -> bool:
+    """Whether it has what might be a secret: user:password@host. No bucket has such a name."""
+    scheme, separator, rest = url.partition("://")
+    authority = rest.partition("/")[0]
+    return bool(separator) and ("@" in authority or (scheme == "s3" and ":" in authority))
+
+
+def tier_contradictions(config: TierSettings) -> Iterator[str]:
+    """What cannot be served as it is set, a line each. A secret is not repeated: settings are shown."""
+    for name, url in (("tier.store", config.tier_store), ("tier.s3.endpoint", config.tier_s3_endpoint)):
+        if has_user_info(url):
+            yield f"{name}: {FROM_THE_ENVIRONMENT}"

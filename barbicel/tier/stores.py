@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from barbicel.config.tier_settings import FROM_THE_ENVIRONMENT, has_user_info
 from barbicel.disk import Disk
 from barbicel.errors import StoreRefused
 from barbicel.tier.directory import DirectoryObjects
@@ -75,6 +76,8 @@ def _s3_settings(url: str, options: dict[str, str]) -> S3Settings:
     # Not urlsplit: a key may contain what it takes for a query or a fragment.
     bucket, _, prefix = url.removeprefix("s3://").partition("/")
     prefix = prefix.strip("/")
+    if has_user_info(url):
+        raise StoreRefused(FROM_THE_ENVIRONMENT)  # without the URL, which has a secret
     if not bucket:
         raise StoreRefused("the URL names no bucket", path=url)
     if prefix:

@@ -56,6 +56,46 @@ def test_an_operation_is_known_by_all_of_its_names(name: str) -> None:
     assert "no server answers" in invoke("acl", "create", *wanted).stderr
 
 
+ALWAYS = ("--principal", "User:a", "--operation", "read", "--bootstrap", "127.0.0.1:1")
+SENSELESS = [
+    ("--topic", "q", "--host", "1.2.3.0/24"),
+    ("--topic", "q", "--host", "client.example"),
+    ("--topic", "q", "--host", "0:0:0:0:0:0:0:1"),
+    ("--topic", "in valid"),
+    ("--topic", ".."),
+    ("--topic", "q" * 250),
+    ("--topic", "in valid", "--prefixed"),
+    ("--topic", "*", "--prefixed"),
+]
+SENSIBLE = [
+    ("--topic", "q", "--host", "192.0.2.1"),
+    ("--topic", "q", "--host", "::1"),
+    ("--topic", "q", "--host", "::ffff:192.0.2.1"),
+    ("--topic", "*", "--host", "*"),
+    ("--topic", "..", "--prefixed"),
+    ("--topic", "q" * 249, "--prefixed"),
+    ("--group", "any thing"),
+    ("--cluster",),
+]
+
+
+@pytest.mark.parametrize("given", SENSELESS, ids=" ".join)
+def test_an_acl_that_could_never_hold_is_refused(given: tuple[str, ...]) -> None:
+    result = invoke("acl", "create", *ALWAYS, *given)
+    assert result.exit_code == 2
+    assert f"Error: {given[2] if '--host' in given else given[0]} " in result.stderr
+
+
+@pytest.mark.parametrize("given", SENSIBLE, ids=" ".join)
+def test_an_acl_that_may_hold_is_asked_for(given: tuple[str, ...]) -> None:
+    assert "no server answers" in invoke("acl", "create", *ALWAYS, *given).stderr
+
+
+def test_one_that_another_tool_has_made_can_be_deleted_all_the_same() -> None:
+    wanted = ("--topic", "in valid", "--bootstrap", "127.0.0.1:1")
+    assert "no server answers" in invoke("acl", "delete", *wanted).stderr
+
+
 def test_an_error_without_a_text_is_named_once() -> None:
     with pytest.raises(AdministrationRefused, match="^NodeNotReady$"), _refusing():
         raise NodeNotReadyError

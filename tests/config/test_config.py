@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,6 +89,22 @@ def test_values_as_text() -> None:
 def test_a_config_never_holds_what_is_not_allowed() -> None:
     with pytest.raises(ConfigError, match="num.partitions is 0, allowed is a whole number from 1 to 10000"):
         Config(num_partitions=0)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"tier_store": "s3://KEY:hush@bucket/prefix"},
+        {"tier_store": "s3://KEY:hu/sh@bucket"},
+        {"tier_s3_endpoint": "https://KEY:hush@store.example"},
+    ],
+)
+def test_a_url_with_a_secret_is_refused_and_not_repeated(setting: dict[str, Any]) -> None:
+    """All settings are shown to those who may ask for them."""
+    with pytest.raises(ConfigError, match=r"^tier\.\S+: .*come from the environment") as caught:
+        Config(**setting)
+    assert "hu" not in str(caught.value)
+    assert Config(tier_store="s3://bucket/a@b:c").tier_store == "s3://bucket/a@b:c"
 
 
 def test_settings_may_not_contradict_each_other() -> None:

@@ -31,6 +31,16 @@ def test_a_path_and_its_url_are_one_store(tmp_path: Path) -> None:
     assert open_store(by_url.url, disk=RealDisk()).get("key") == b"content"
 
 
+@pytest.mark.parametrize(
+    "url", ["s3://KEY:SECRET@bucket/prefix", "s3://KEY:SEC/RET@bucket", "s3://KEY@bucket"]
+)
+def test_a_url_has_no_secrets_and_they_are_not_repeated(url: str) -> None:
+    with pytest.raises(StoreRefused, match="come from the environment, AWS_ACCESS_KEY_ID") as caught:
+        open_store(url, disk=RealDisk())
+    assert "KEY@" not in str(caught.value)
+    assert "SEC" not in str(caught.value).replace("SECRET_ACCESS", "")
+
+
 def test_a_bucket_is_opened_with_the_names_of_aws_from_the_environment(
     s3_server: ObjectStoreServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,11 +6,14 @@ browser. So a request is served only if it calls the server by an address or by 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from ipaddress import ip_address
 
 __all__ = ["is_host_allowed"]
 
+# RFC 3986, 3.2.2 and 3.2.3. Nothing but a port is behind the address, or it would be another name.
+_HOST = re.compile(r"(\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^:\[\]]+))(:[0-9]*)?", re.ASCII)
 ALWAYS = frozenset({"localhost"})
 
 
@@ -23,9 +26,9 @@ def is_host_allowed(host: str | None, names: Collection[str]) -> bool:
 
 
 def _without_port(host: str) -> str:
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if host.count(":") == 1 else host
+    """Of what has another form all stays, which is no name then."""
+    found = _HOST.fullmatch(host)
+    return host if found is None else found["address"] or found["name"] or ""
 
 
 def _is_address(name: str) -> bool:

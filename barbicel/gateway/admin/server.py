@@ -23,6 +23,7 @@ from barbicel.gateway.admin.token import is_bearer_of
 from barbicel.gateway.broker.client_notes import ClientNotes
 from barbicel.gateway.broker.topic_errors import InvalidTopic, UnknownTopic
 from barbicel.gateway.draining import Draining
+from barbicel.gateway.kestrel.opening import NotAQueue
 from barbicel.gateway.log_pace import LogPace
 from barbicel.gateway.twisted_types import Reactor
 from barbicel.kestrel_compat.names import BadQueueName
@@ -51,6 +52,7 @@ STATUSES: tuple[tuple[type[BarbicelError], int], ...] = (
     (BadQueueName, 400),
     (InvalidTopic, 400),
     (UnknownTopic, 404),
+    (NotAQueue, 409),
     (OffsetOutOfRange, 404),
     (BarbicelError, 503),
 )

@@ -110,9 +110,11 @@ def _headers(body: Mapping[str, Any]) -> Headers:
 def _header(row: object, body: Mapping[str, Any]) -> tuple[bytes, bytes | None]:
     if not isinstance(row, dict) or not isinstance(row.get("key"), str):
         raise Refusal(400, "a header is no {key, value}")
-    return row["key"].encode("utf-8", "replace"), decode_field(
-        {**row, "encoding": body.get("encoding", "utf-8")}, "value"
-    )
+    try:
+        key = row["key"].encode()
+    except UnicodeEncodeError:
+        raise Refusal(400, "the key of a header is not utf-8") from None
+    return key, decode_field({**row, "encoding": body.get("encoding", "utf-8")}, "value")
 
 
 def _whole(body: Mapping[str, Any], name: str, lowest: int, highest: int) -> int | None:

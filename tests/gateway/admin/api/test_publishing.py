@@ -58,6 +58,7 @@ def test_a_key_has_its_partition_and_without_one_it_is_any(operator: Operator) -
         ("orders", {"value": "x", "partition": "1"}, 400),
         ("orders", {"value": "x", "partition": True}, 400),
         ("orders", {"value": 5}, 400),
+        ("orders", {"value": "x", "headers": [{"key": "\ud800", "value": "x"}]}, 400),
         ("orders", {"value": "x", "headers": "a: b"}, 400),
         ("orders", {"value": "x", "headers": [["a", "b"]]}, 400),
         ("orders", {"value": "x", "headers": [{"key": "a", "value": 1}]}, 400),
@@ -99,6 +100,12 @@ def test_a_memcache_client_gets_what_was_put(gateway: Gateway, operator: Operato
 )
 def test_what_cannot_be_put_is_refused(operator: Operator, queue: str, body: Any, status: int) -> None:
     assert operator.post(f"/api/queues/{queue}/items", body).status == status
+
+
+def test_a_topic_that_is_no_queue_takes_no_items(operator: Operator) -> None:
+    reply = operator.post("/api/queues/orders/items", {"value": "x"})
+    assert reply.status == 409
+    assert "3 partitions, and a queue has one" in reply.json()["error"]
 
 
 def test_an_item_that_has_expired_is_nobodys(gateway: Gateway, operator: Operator) -> None:
