@@ -39,12 +39,9 @@ def packed(live: Live, tmp_path_factory: pytest.TempPathFactory) -> dict[str, st
     live.kestrel("queue", "put", "private-jobs", "job of alice")
     token = (live.gateway.data / "admin.token").read_text().strip()
     log = directory / "server.log"
-    log.write_text(f"started\nAuthorization: Bearer abcdefgh\nthe token is {token}\nlast line\n")
-    env = {
-        **live.settings(),
-        "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI",
-        "BARBICEL_TIER_STORE": "s3://u:pw12345@b/p",
-    }
+    secrets = f"Authorization: Bearer abcdefgh\nthe token is {token}\nthe store is s3://u:pw12345@b/p\n"
+    log.write_text(f"started\n{secrets}last line\n")
+    env = {**live.settings(), "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI"}
     target = directory / "report.tar.gz"
     told = document(invoke("bundle", "--output", str(target), "--log", str(log), "--json", env=env))
     assert told["path"] == str(target)
@@ -89,6 +86,16 @@ def test_without_a_server_and_with_bad_settings_there_is_a_report_too(tmp_path: 
     assert files["server/overview.json"].startswith("not to be had: ")
     assert "nowhere.log" in files["log.txt"]
     assert "BARBICEL_NUM_PARTITIONS" in files["doctor.json"]
+
+
+def test_a_secret_that_is_refused_as_a_setting_is_not_in_it(tmp_path: Path) -> None:
+    target = tmp_path / "report.tar.gz"
+    env = {"BARBICEL_TIER_STORE": "s3://u:pw12345@b/p", "BARBICEL_DATA_DIRECTORY": str(tmp_path / "data")}
+    arguments = ("--output", str(target), "--data", str(tmp_path / "data"), "--admin", "http://127.0.0.1:1")
+    assert invoke("bundle", *arguments, env=env).exit_code == 0
+    files = unpacked(target)
+    assert "come from the environment" in files["doctor.json"]
+    assert [name for name, text in files.items() if "pw12345" in text] == []
 
 
 def test_no_file_is_overwritten(live: Live, tmp_path: Path) -> None:
