@@ -23,14 +23,20 @@ from barbicel.keratin.handles import HandleBudget
 from barbicel.keratin.indexes import SegmentIndexes
 from barbicel.keratin.manifest import write_manifest
 from barbicel.keratin.passing import is_passing
-from barbicel.keratin.plan import RecoveryPlan
+from barbicel.keratin.plan import RecoveryPlan, SegmentPlan
 from barbicel.keratin.readable import ReadableLog
 from barbicel.keratin.records import Ack, Appended, NewRecord, check_records
 from barbicel.keratin.repair import manifest_of
 from barbicel.keratin.segment import ActiveSegment
 from barbicel.keratin.syncing import OnlySync
 
-__all__ = ["AppendableLog"]
+__all__ = ["AppendableLog", "active_indexes"]
+
+
+def active_indexes(recovered: RecoveryPlan) -> SegmentIndexes:
+    """The indexes of the segment that records are appended to."""
+    last = recovered.segments[-1]
+    return last.indexes or SegmentIndexes(last.base_offset, recovered.settings.index_stride_bytes)
 
 
 class AppendableLog(ReadableLog):
@@ -45,8 +51,7 @@ class AppendableLog(ReadableLog):
         lock: Lock | None,
         handles: HandleBudget | None = None,
     ) -> None:
-        last = recovered.segments[-1]
-        indexes = last.indexes or SegmentIndexes(last.base_offset, recovered.settings.index_stride_bytes)
+        last, indexes = recovered.segments[-1], active_indexes(recovered)
         super().__init__(disk, found, recovered, indexes, handles)
         self._clock = clock
         self._lock = lock
@@ -68,20 +73,28 @@ class AppendableLog(ReadableLog):
         self._synced_position = last.end_position
         self._bytes_since_checkpoint = 0
         if lock is not None and not recovered.damage:
-            self._active = ActiveSegment(
-                disk,
-                self._layout,
-                self._settings,
-                FileHeader(last.base_offset, last.created_ts_ms),
-                indexes,
-                next_offset=last.end_offset,
-                end_position=last.end_position,
-            )
+            self._active = self._open_active(last, indexes)
+
+    def _open_active(self, last: SegmentPlan, indexes: SegmentIndexes) -> ActiveSegment:
+        return ActiveSegment(
+            self._disk,
+            self._layout,
+            self._settings,
+            FileHeader(last.base_offset, last.created_ts_ms),
+            indexes,
+            next_offset=last.end_offset,
+            end_position=last.end_position,
+        )
 
     @property
     def is_writable(self) -> bool:
         """Whether appends are taken: not after a failure, nor with damage, nor for reading only."""
         return self._stopped is None and self._active is not None
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it was opened for reading only, and nothing has changed that. See Log.begin_writing."""
+        return self._lock is None
 
     # --- appending ----------------------------------------------------------------------------------
 

@@ -16,21 +16,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 
 from barbicel.clock import Clock, wall_clock_ms
 from barbicel.closing import Closing
 from barbicel.codecs.keratin_format import SealedSegment
-from barbicel.disk import Disk, RealDisk
-from barbicel.errors import DiskError, LogClosed, NotALog, OffsetOutOfRange
-from barbicel.keratin.appendable import AppendableLog
+from barbicel.disk import Disk, Lock, RealDisk
+from barbicel.errors import DiskError, LogClosed, LogStopped, NotALog, OffsetOutOfRange
+from barbicel.keratin.appendable import AppendableLog, active_indexes
 from barbicel.keratin.clean_close import has_every_file
 from barbicel.keratin.handles import HandleBudget
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.passing import is_full, is_passing
+from barbicel.keratin.plan import RecoveryPlan
 from barbicel.keratin.recovery import plan_beside_writer, plan_recovery
-from barbicel.keratin.repair import apply_plan
+from barbicel.keratin.repair import apply_plan, clear_temporaries, cut_ahead, manifest_of
 from barbicel.keratin.retention import (
     RetentionRules,
     count_below,
@@ -39,6 +40,7 @@ from barbicel.keratin.retention import (
 )
 from barbicel.keratin.segment import ActiveSegment
 from barbicel.keratin.settings import LogSettings
+from barbicel.keratin.view import View
 
 __all__ = ["Log"]
 
@@ -82,12 +84,73 @@ class Log(AppendableLog, Closing):
             if read_only and found.is_fresh:
                 raise NotALog("there is no log in this directory", path=path)
             may_change = lock is not None and not found.damage
-            recovered = apply_plan(disk, found, clock(), first_offset=first_offset) if may_change else found
+            recovered = _recover(disk, found, clock(), first_offset) if may_change else found
             return cls(disk, found, recovered, clock, lock, handles)
         except BaseException:
             if lock is not None:
                 lock.release()
             raise
+
+    def begin_writing(self, before: Callable[[], None] = lambda: None) -> None:
+        """Recover a log that was opened for reading only, and take appends from then on.
+
+        `before` is called when all is recovered and nothing is appended yet. If it raises, or the recovery
+        does, the log can be read as before and this may be tried again. Raises what `open` does, LogClosed,
+        and LogStopped if the files have changed since they were read. One thread at a time; readers go on.
+        """
+        if not self.is_read_only:
+            return
+        # Without the mutex, for whoever appends would wait for it: as long as this is read-only, whatever
+        # would change it is refused.
+        lock = self._disk.lock(self._layout.lock)
+        try:
+            found = plan_recovery(self._disk, self._layout, self._settings, quick=True)
+            self._check_as_it_was_read(found)
+            recovered = _recover(self._disk, found, self._clock())
+            before()
+            with self._mutex:
+                if self._stopped is not None:
+                    raise self._stopped
+                self._take_over(found, recovered, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    def _check_as_it_was_read(self, found: RecoveryPlan) -> None:
+        if found.damage:
+            damage = "; ".join(map(str, found.damage))
+            raise LogStopped(f"damaged ({damage}); see 'barbicel log repair'", path=self.path)
+        if found.is_fresh or (found.log_start_offset, found.next_offset) != (
+            self.start_offset,
+            self.end_offset,
+        ):
+            raise LogStopped(
+                f"it was read from {self.start_offset} to {self.end_offset} and is another now",
+                path=self.path,
+                hint="open the log again",
+            )
+
+    def _take_over(self, found: RecoveryPlan, recovered: RecoveryPlan, lock: Lock) -> None:
+        last, indexes = recovered.segments[-1], active_indexes(recovered)
+        active = self._open_active(last, indexes)
+        # Recovery may have replaced indexes.
+        for stretch in self._view.stretches():
+            self._handles.drop(stretch.base_offset)
+            self._times.forget(stretch.base_offset)
+        self.found = found
+        self._view = View(
+            recovered.sealed_segments,
+            last.base_offset,
+            indexes,
+            recovered.log_start_offset,
+            last.end_offset,
+            last.end_position,
+        )
+        self._manifest = recovered.manifest or manifest_of(recovered, self._clock())
+        self._synced_offset, self._synced_position = recovered.next_offset, last.end_position
+        # Of a producer whose batch was refused before this, those that follow it must be refused too.
+        self.failures += 1
+        self._active, self._lock = active, lock
 
     # --- trimming -----------------------------------------------------------------------------------
 
@@ -239,3 +302,25 @@ class Log(AppendableLog, Closing):
         except DiskError as error:
             if not is_passing(error) or self._synced_offset < active.next_offset:
                 raise
+
+
+def _recover(disk: Disk, found: RecoveryPlan, now_ms: int, first_offset: int = 0) -> RecoveryPlan:
+    """Carry a plan out. A disk that is too full for that gets back first what was allocated ahead."""
+    try:
+        return _apply(disk, found, now_ms, first_offset)
+    except DiskError as error:
+        if not is_full(error) or not cut_ahead(disk, found):
+            raise
+    # What was carried out of the first plan is done.
+    again = plan_recovery(disk, found.layout, found.settings, quick=True)
+    return _apply(disk, again, now_ms, first_offset)
+
+
+def _apply(disk: Disk, plan: RecoveryPlan, now_ms: int, first_offset: int) -> RecoveryPlan:
+    try:
+        return apply_plan(disk, plan, now_ms, first_offset=first_offset)
+    except DiskError as error:
+        if is_full(error):
+            with suppress(DiskError):
+                clear_temporaries(disk, plan.layout)
+        raise

@@ -5,22 +5,23 @@ Nothing is destroyed: what is cut off or replaced is kept beside the segments, u
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from barbicel.codecs.keratin_format import FileHeader, Manifest, encode_log_header
 from barbicel.codecs.keratin_record import MAX_SPAN, encode_lost
 from barbicel.disk import COPY_CHUNK_BYTES, Disk, Replacement, copy_file, replace_files
-from barbicel.errors import CorruptFile
+from barbicel.errors import CorruptFile, DiskError
 from barbicel.keratin.examine import Run
 from barbicel.keratin.indexes import SegmentIndexes, index_replacements
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.manifest import write_manifest
+from barbicel.keratin.passing import is_full
 from barbicel.keratin.plan import Damage, RecoveryPlan, SegmentPlan
 from barbicel.keratin.settings import LogSettings
 from barbicel.keratin.survey import SurveyOrder, survey_segment
 
-__all__ = ["apply_plan", "create_segment", "manifest_of"]
+__all__ = ["apply_plan", "clear_temporaries", "create_segment", "cut_ahead", "manifest_of"]
 
 
 def apply_plan(
@@ -59,6 +60,28 @@ def apply_plan(
     if plan.leftovers:
         disk.sync_directory(layout.segments)
     return done
+
+
+def clear_temporaries(disk: Disk, layout: Layout) -> None:
+    """What was begun and found no room for its end keeps others from what room there is."""
+    for name in disk.names(layout.temporaries):
+        disk.unlink(f"{layout.temporaries}/{name}")
+
+
+def cut_ahead(disk: Disk, plan: RecoveryPlan) -> bool:
+    """Give back the zeros that the active segment has behind its end; whether there were any."""
+    active = plan.segments[-1] if plan.segments else None
+    if active is None or active.file_bytes is None or active.damage:
+        return False
+    end = active.end_position if active.torn is None else active.torn.end_position
+    if active.file_bytes <= end:
+        return False
+    file = disk.open(plan.layout.log(active.base_offset), "write")
+    try:
+        file.truncate(end)
+    finally:
+        file.close()
+    return True
 
 
 def manifest_of(plan: RecoveryPlan, now_ms: int) -> Manifest:
@@ -109,8 +132,18 @@ class _Bench:
             self._cut_and_rewrite(segment, is_unsynced)
         if segment.reindex is not None and segment.indexes is not None:
             header = FileHeader(segment.base_offset, segment.created_ts_ms)
-            replace_files(self.disk, index_replacements(self.layout, header, segment.indexes))
+            self._reindex(index_replacements(self.layout, header, segment.indexes), is_active=is_active)
         return segment._replace(torn=None, rewrite_from=None, reindex=None)
+
+    def _reindex(self, replacements: Sequence[Replacement], *, is_active: bool) -> None:
+        """On a disk too full for that, the active segment's are left as they are: whoever appends to it has
+        them in memory, and writes them at a checkpoint. They must not keep a log from being opened."""
+        try:
+            replace_files(self.disk, replacements)
+        except DiskError as error:
+            if not (is_active and is_full(error)):
+                raise
+            clear_temporaries(self.disk, self.layout)
 
     def create(self, base_offset: int) -> SegmentPlan:
         indexes = SegmentIndexes(base_offset, self.settings.index_stride_bytes)
@@ -133,7 +166,14 @@ class _Bench:
         number = self.now_ms
         while self.disk.exists(f"{path}{mark}{number}"):
             number += 1
-        copy_file(self.disk, path, f"{path}{mark}{number}", start, end)
+        copy = f"{path}{mark}{number}"
+        try:
+            copy_file(self.disk, path, copy, start, end)
+        except DiskError:
+            # Part of a copy is no evidence, and on a full disk each attempt would leave another.
+            if self.disk.exists(copy):
+                self.disk.unlink(copy)
+            raise
 
     def _cut_and_rewrite(self, segment: SegmentPlan, is_unsynced: bool) -> None:
         """Cut the file behind its last sound record and make what is left durable.

@@ -269,8 +269,16 @@ class Broker:
         """Roll and drop segments in the background; the next round begins when this one has ended.
 
         One thread does it for all partitions: consumers who read old data need the others. Those with a tier
-        are left to that.
+        are left to that. On a full disk it may have to begin with a log that could not be recovered there.
         """
+        # Or one error would be the end of it.
+        return (
+            self.topics.reopening.try_all()
+            .addCallback(lambda _: self._retain())
+            .addErrback(lambda failure: _log.error("retention failed", exc_info=failure.value))
+        )
+
+    def _retain(self) -> Deferred[None]:
         due = [
             (
                 partition,
@@ -280,10 +288,12 @@ class Broker:
             for partition in topic.partitions
             if partition.is_writable and partition.stored.tiered is None
         ]
-        # Or one error would be the end of it.
-        return self.read_cold(partial(_retain_all, due)).addErrback(
-            lambda failure: _log.error("retention failed", exc_info=failure.value)
-        )
+
+        def work() -> None:
+            _retain_all(due)
+            self.catalogue.keep_spare()
+
+        return self.read_cold(work)
 
     def _expire_producers(self) -> None:
         now_ms = self.clock()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from uuid import UUID
 
@@ -220,6 +220,22 @@ class Catalogue(Closing):
         with self._mutex:
             self._deleted.pop(topic.id, None)
             self._spare.keep()
+
+    def keep_spare(self) -> None:
+        """If it was needed and there is room again."""
+        with self._mutex:
+            self._spare.keep()
+
+    @contextmanager
+    def spare_given_up(self) -> Iterator[None]:
+        """The block that is kept for deletions is free for what else makes room; then there is one again,
+        if there is room."""
+        with self._mutex:
+            self._spare.give_up()
+            try:
+                yield
+            finally:
+                self._spare.keep()
 
     def _empty(self, directory: str) -> None:
         """Remove everything but the topic's file, durably. Links are removed, not followed."""

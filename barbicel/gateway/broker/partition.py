@@ -154,6 +154,8 @@ class Partition:
         self._touched = touched
         self.is_offline = False
         self._has_told_failure = False
+        # Set while it waits for room to be opened for writing: called when that keeps somebody from it.
+        self.ask_for_room: Callable[[], object] | None = None
         self._pace = LogPace(clock)
         # The first is being opened; the others wait for their turn.
         self._unopened: deque[_Unopened] = deque()
@@ -311,7 +313,10 @@ class Partition:
             return Produced(ErrorCode.NOT_LEADER_OR_FOLLOWER, message=str(error))
         if isinstance(error, RecordTooLarge):
             return Produced(ErrorCode.MESSAGE_TOO_LARGE, message=str(error))
-        self._tell_failure(error)
+        if self.ask_for_room is not None:  # that it takes no writes was told at the start
+            self.ask_for_room()
+        else:
+            self._tell_failure(error)
         return Produced(ErrorCode.KAFKA_STORAGE_ERROR, message=str(error))
 
     def _tell_failure(self, error: Exception) -> None:

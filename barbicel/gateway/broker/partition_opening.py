@@ -97,7 +97,7 @@ class PartitionOpening:
             if not is_full(error):
                 raise
             partition = self.open(topic, values, number, is_start=True, read_only=True)
-            hint = "it can be read; free some space and restart"
+            hint = "it can be read, and is opened for writing when there is room"
             _log.error("%s-%d takes no writes: %s; %s", topic.name, number, error, hint)
             return partition
 
@@ -158,6 +158,18 @@ class PartitionOpening:
             self.watch(partition, tiered)
             undo.pop_all()
             return partition
+
+    def reopen(self, partition: Partition) -> None:
+        """Let one that was opened to be read take writes. Raises BarbicelError; then it is as it was."""
+        name, log = f"{partition.topic.name}-{partition.number}", partition.log
+
+        def settle() -> None:
+            self._consumption.log_opened(partition.topic.name, partition.number, log.end_offset)
+            partition.producer_file.begin_writing(self._clock())
+
+        log.begin_writing(settle)
+        _tell_repairs(name, log)
+        _log.warning("%s takes writes: there is room again", name)
 
     def watch(self, partition: Partition, tiered: TieredPartition | None) -> None:
         """Let the tier work for a partition, if it has one."""
@@ -243,7 +255,8 @@ def tell_of_new_logs(topic: Topic, partitions: Sequence[Partition], consumption:
 def _tell_repairs(partition: str, log: Log) -> None:
     for damage in log.damage:
         _log.error("%s takes no writes: %s; see 'barbicel log repair'", partition, damage)
-    for segment in log.found.segments:
+    # Otherwise nothing was done yet.
+    for segment in log.found.segments if log.is_writable else ():
         if segment.torn is None:
             continue
         if not segment.torn.whole_records:

@@ -31,6 +31,8 @@ class ProducerFile:
         self._temporary = f"{directory}/{FILE}.new"
         self._writing = threading.Lock()
         self._written_end_offset = -1
+        # Whether there is one that speaks of offsets which the log does not have.
+        self._is_unusable = False
 
     def write(self, snapshot: ProducerSnapshot) -> None:
         """On return it survives a power cut, or a newer one does. Any thread."""
@@ -66,10 +68,10 @@ class ProducerFile:
         if snapshot is not None and not is_unusable:
             self._written_end_offset = snapshot.end_offset
         learned_bytes = self._learn(log, states, clock)
+        self._is_unusable = is_unusable
         if not log.is_writable:
             return states
-        if is_unusable:
-            self._take_away(clock())
+        self.begin_writing(clock())
         # Or a server that is killed again and again would read more at every start.
         if is_unusable or learned_bytes > WORTH_A_SNAPSHOT_BYTES:
             try:
@@ -77,6 +79,12 @@ class ProducerFile:
             except DiskError as error:
                 _log.warning("%s; the next start learns the producers from the log again", error)
         return states
+
+    def begin_writing(self, now_ms: int) -> None:
+        """Before anything is appended to the log, if it was not writable when this was restored."""
+        if self._is_unusable:
+            self._take_away(now_ms)
+            self._is_unusable = False
 
     def _take_away(self, now_ms: int) -> None:
         """Raises DiskError: with it there nothing may be appended."""

@@ -36,6 +36,12 @@ class Spare:
             except DiskError:
                 self._disk.unlink(self._path)
 
+    def give_up(self) -> None:
+        """Let others have the block. Whoever needs it calls `keep` afterwards."""
+        with suppress(DiskError):
+            if self._disk.exists(self._path):
+                self._disk.unlink(self._path)
+
     def _fill(self) -> None:
         file = self._disk.open(self._path, "create")
         try:

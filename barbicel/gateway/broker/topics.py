@@ -28,6 +28,7 @@ from barbicel.gateway.broker.data_layout import has_manifest
 from barbicel.gateway.broker.partition import Partition
 from barbicel.gateway.broker.partition_opening import Consumption, PartitionOpening, tell_of_new_logs
 from barbicel.gateway.broker.recovered import wait_for_all
+from barbicel.gateway.broker.reopening import Reopening
 from barbicel.gateway.broker.topic_settings import TopicValues, effective_settings
 from barbicel.gateway.broker.worker import Worker
 from barbicel.gateway.descriptors import Descriptors
@@ -100,6 +101,7 @@ class Topics:
             tiering,
         )
         self._tiering = tiering
+        self.reopening = Reopening(self._opening, catalogue, worker, clock)
         self._by_name: dict[str, OpenTopic] = {}
         self._by_id: dict[bytes, OpenTopic] = {}
         # For the worker's thread, and for nobody else while it runs.
@@ -160,6 +162,7 @@ class Topics:
         for opened in found:
             opened.partitions += islice(partitions, opened.topic.partitions)
             self._hold(self._show(opened))
+            self.reopening.add(opened.partitions)
             tell_of_new_logs(opened.topic, opened.partitions, self._consumption)
 
     def close_all(self) -> None:

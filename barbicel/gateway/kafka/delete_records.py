@@ -5,6 +5,7 @@
   power cut by then.
 - It waits for the disk, so the partitions of a request are trimmed in a thread, one after the other. Of one
   that is named twice the last offset counts.
+- On a full disk a log that could not be recovered there is opened for writing first, if that is possible.
 - The timeout is for replicas to follow, of which there are none.
 """
 
@@ -70,7 +71,12 @@ def _trimmed(call: Call, trims: OneByOne, trim: Trim) -> Any:
     """The row of a partition, now or when it was trimmed."""
     if trim.partition is None:
         return _row(Trimmed(trim.number, error_code=trim.error_code))
-    return trims.run(partial(_trim, call, trim, trim.partition)).addCallback(_row)
+    work = partial(_trim, call, trim, trim.partition)
+    if trim.partition.ask_for_room is None:
+        return trims.run(work).addCallback(_row)
+    # Whoever deletes may want to make the room that it waits for.
+    reopened = call.broker.topics.reopening.try_all()
+    return reopened.addCallback(lambda _: trims.run(work)).addCallback(_row)
 
 
 def _decide(call: Call, name: str, number: int, wanted_offset: int) -> Trim:
