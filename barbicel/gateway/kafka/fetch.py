@@ -2,7 +2,8 @@
 
 - No sessions: the session id is always 0, which every client takes for "ask for everything each time". One
   that goes on with a session (its epoch is above 0) is told FETCH_SESSION_ID_NOT_FOUND.
-- A client that has not taken many megabytes yet is answered with 1 MiB at the most: it may read nothing.
+- A client that has not taken many megabytes yet is answered with 1 MiB at the most: it may read nothing. That
+  limits its answers and not its waits.
 - At least one whole batch is returned whatever the limits say; an offset inside of a batch leads to the
   whole batch (librdkafka, Java and kafka-python skip what is before the offset).
 - A topic of which nothing is wanted is not in the answer.
@@ -11,6 +12,8 @@
   what is there, whether or not it fits into the answer, and reads when there is enough: min_bytes, but no
   more than max_bytes. One that finds anything on the disk does not wait for min_bytes: whoever is behind is
   not to fall back further.
+- A partition that was refused when it was asked for (unknown, or not to be read) ends no wait for the others,
+  as in Kafka. Any other error does, and so does one that comes during the wait.
 - Offsets that a repair has given up are passed over: the answer begins with the next batch behind them.
   Damage that nobody has repaired is CORRUPT_MESSAGE from the first damaged offset on.
 - Version 13 names topics by their id. Replicas (replica_id from 0 on) are refused: there is one broker.
@@ -108,15 +111,6 @@ class _Found:
         self.left_bytes -= size
         return size
 
-    @property
-    def has_error(self) -> bool:
-        return any(result.error_code for result in self.results)
-
-    @property
-    def is_complete(self) -> bool:
-        """What is on its way is for the next answer, if this one has something."""
-        return not self.cold and (not self.coming or bool(self.size) or self.has_error)
-
 
 def respond(call: Call, request: FetchRequest) -> Reply:
     if request.replica_id != CONSUMER:
@@ -137,15 +131,15 @@ class _Fetch:
         self._wanted = find_wanted(self._topics, request, self._may_read)
         max_bytes = min(request.max_bytes, call.broker.config.fetch_max_bytes)
         self._max_bytes = min(max_bytes, trusted_bytes(call.sent_bytes))
-        # Kafka does not wait either for more than it may answer with.
-        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        # Kafka does not wait either for more than was asked for.
+        self._min_bytes = min(request.min_bytes, max_bytes)
         # In memory, as of the last count of each partition.
         self._available_bytes = 0
         self._answer: Deferred[FetchAnswer] = Deferred()
         self._timer: Timer | None = None
         self._is_reading = False
         # Java ends a session that way when a consumer closes, with the wait of all its fetches.
-        wants_nothing = not self._wanted
+        wants_nothing = not any(wanted.was_found for wanted in self._wanted)
         self._must_answer = request.max_wait_ms <= 0 or wants_nothing
 
     def begin(self) -> Reply:
@@ -153,7 +147,7 @@ class _Fetch:
             self._wait()
             return self._answer
         found = self._look()
-        if found.is_complete:
+        if self._is_complete(found):
             return self._complete(found)
         self._read_logs(found)
         return self._answer
@@ -163,6 +157,8 @@ class _Fetch:
 
     def _is_due(self, wanted: Wanted) -> bool:
         """Whether what is at this partition, with what was at the others, ends the wait."""
+        if not wanted.was_found:
+            return False
         if wanted.error_code(self._topics) or wanted.is_cold:
             return True
         self._available_bytes += wanted.count()
@@ -176,6 +172,17 @@ class _Fetch:
         found = _Found(results, min(self._max_bytes, self._call.answers.room_bytes))
         self._fill(found, range(len(self._wanted)))
         return found
+
+    def _is_complete(self, found: _Found) -> bool:
+        """What is on its way is for the next answer, if this one has something."""
+        return not found.cold and (not found.coming or bool(found.size) or self._has_error(found))
+
+    def _has_error(self, found: _Found) -> bool:
+        """One that is not waited with."""
+        return any(
+            result.error_code and wanted.was_found
+            for wanted, result in zip(self._wanted, found.results, strict=True)
+        )
 
     def _fill(self, found: _Found, places: Sequence[int]) -> None:
         """From memory, in order, as far as the limit goes. Behind something cold all has to wait for it, or
@@ -279,7 +286,7 @@ class _Fetch:
         # A list of its own: what left its tail meanwhile is cold now, and those behind it have to wait again.
         later, found.later = found.later, []
         self._fill(found, later)
-        if found.size or found.has_error:
+        if found.size or self._has_error(found):
             self._finish(self._complete(found))
         else:
             self._look_again()
@@ -323,7 +330,7 @@ class _Fetch:
     def _read_and_finish(self) -> None:
         self._deny_what_was_revoked()
         found = self._look()
-        if found.is_complete:
+        if self._is_complete(found):
             self._finish(self._complete(found))
         else:
             self._read_logs(found)

@@ -22,13 +22,24 @@ UNKNOWN = -1
 class Wanted:
     """It waits in the partition for its fetch. There may be no such partition, then `unknown` says so."""
 
-    __slots__ = ("_unknown", "asked", "available_bytes", "offset", "partition", "topic", "woken")
+    __slots__ = (
+        "_unknown",
+        "asked",
+        "available_bytes",
+        "offset",
+        "partition",
+        "topic",
+        "was_found",
+        "woken",
+    )
 
     def __init__(self, topic: int, asked: FetchPartition, partition: Partition | None, unknown: int) -> None:
         # The topic's place in the request.
         self.topic = topic
         self.asked = asked
         self.partition = partition
+        # Whether there was such a partition, to be read by this client, when it was asked for.
+        self.was_found = partition is not None
         self._unknown = unknown
         # Where to read: further than asked for, if a repair gave up what is between.
         self.offset = asked.fetch_offset

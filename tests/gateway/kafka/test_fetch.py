@@ -166,6 +166,35 @@ def test_a_partition_is_refused_with_kafkas_code_at_once(
     assert (row.error_code, row.records) == (code, b"")
 
 
+@pytest.mark.parametrize("memory", [{}, {"tail_partition_bytes": 0}])
+def test_one_that_is_refused_from_the_start_ends_no_wait_for_the_others(
+    tmp_path: Path, memory: dict[str, Any]
+) -> None:
+    with in_memory_gateway(tmp_path / "data", **memory) as gateway:
+        gateway.create()
+        waiting, client = gateway.connect(port=1), gateway.connect(port=2)
+        waiting.send(fetch(0, 0, partitions=[0, 5], max_wait_ms=60_000), 11)
+        assert not waiting.has_answer
+        put(client, b"a")
+        found, unknown = rows(waiting.answer())
+        assert (found.error_code, values_of(found)) == (0, [b"a"])
+        assert (unknown.error_code, unknown.records) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, b"")
+        waiting.send(fetch(1, 0, partitions=[0, 5], max_wait_ms=500), 11)
+        gateway.reactor.advance(0.4)
+        assert not waiting.has_answer
+        gateway.reactor.advance(0.2)
+        errors = [row.error_code for row in rows(waiting.answer())]
+        assert errors == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_an_error_of_one_that_is_there_ends_the_wait_for_the_others(gateway: Gateway) -> None:
+    gateway.create(partitions=2)
+    client = gateway.connect()
+    answer = client.ask(fetch(0, 9, 0, partitions=[0, 1, 5], max_wait_ms=60_000), 11)
+    errors = [row.error_code for row in rows(answer)]
+    assert errors == [0, ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
 @pytest.mark.parametrize(
     ("more", "code"),
     [
@@ -533,12 +562,15 @@ def test_a_consumer_behind_which_all_was_given_up_waits_and_goes_on(tmp_path: Pa
         assert values_of(only(rows(client.ask(fetch(4), 11)))) == [b"new"]
 
 
-def test_a_fetch_waits_for_no_more_than_it_is_answered_with(gateway: Gateway) -> None:
-    """A client that has taken little is answered with little, whatever it wants to wait for."""
+def test_a_client_that_has_taken_little_waits_for_what_it_wants_and_is_answered_with_little(
+    gateway: Gateway,
+) -> None:
     gateway.create()
-    producer = gateway.connect(port=2)
+    producer, client = gateway.connect(port=2), gateway.connect()
+    client.send(fetch(0, min_bytes=2_000_000, max_wait_ms=60_000), 11)
     for _ in range(2):
         producer.ask(produce(batch(b"x" * 700_000)), 9)
-    client = gateway.connect()
-    found = only(only(client.ask(fetch(0, min_bytes=5_000_000, max_wait_ms=60_000), 11).responses).partitions)
-    assert len(found.records) > 700_000
+    assert not client.has_answer
+    producer.ask(produce(batch(b"x" * 700_000)), 9)
+    found = only(rows(client.answer()))
+    assert 700_000 < len(found.records) < 1 << 20
