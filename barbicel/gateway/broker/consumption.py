@@ -41,6 +41,8 @@ DELETED_AT_ONCE = 100
 DELETED_IN_A_TURN = 50
 # The reactor's thread answers those of one turn in one go.
 JOBS_IN_A_TURN = 500
+# Groups that a crash has set back and that the log names.
+MAX_NAMED = 20
 
 # (topic, partition)
 Place: TypeAlias = tuple[str, int]
@@ -100,6 +102,8 @@ class GroupOffsets:
         self._groups_of: dict[Place, set[str]] = {}
         for key in self.store.groups():
             self.remember(key.group, (key.topic, key.partition))
+        # Whoever was set back and is not told of yet: the groups with their partitions.
+        self._set_back: dict[str, list[str]] = {}
         self._told: set[str] = set()
         # Groups whose positions are being deleted, and who waits for that. For the reactor's thread.
         self._deleting: dict[str, list[Deferred[None]]] = {}
@@ -114,9 +118,23 @@ class GroupOffsets:
 
     def log_opened(self, topic: str, partition: int, end_offset: int) -> None:
         """After a crash: a group that had consumed beyond the log's end goes back to it."""
-        for key in self.store.clamp(topic, partition, end_offset, self.groups_of((topic, partition))):
+        clamped = self.store.clamp(topic, partition, end_offset, self.groups_of((topic, partition)))
+        with self._places_lock:
+            for key in clamped:
+                self._set_back.setdefault(key.group, []).append(f"{topic}-{partition}")
+
+    def tell_set_back(self) -> None:
+        """Behind the opening of many logs: a crash may have shortened each, for each of its groups."""
+        with self._places_lock:
+            set_back, self._set_back = self._set_back, {}
+        for group in sorted(set_back)[:MAX_NAMED]:
+            first, *others = sorted(set_back[group])
+            of = f"{first} and of {len(others)} more partitions" if others else first
+            _log.warning("group %s had consumed beyond the end of %s, and was set back", group, of)
+        if len(set_back) > MAX_NAMED:
             _log.warning(
-                "group %s had consumed beyond the end of %s-%d, and was set back", key.group, topic, partition
+                "%d more groups had consumed beyond the ends of logs, and were set back",
+                len(set_back) - MAX_NAMED,
             )
 
     def positions_in(self, topic: str, partition: int) -> dict[str, int]:

@@ -45,6 +45,9 @@ class Consumption(Protocol):
     def log_opened(self, topic: str, partition: int, end_offset: int) -> None:
         """Before anything is appended: what was consumed beyond the end never was."""
 
+    def tell_set_back(self) -> None:
+        """Tell of what `log_opened` did, once for all logs that were opened together."""
+
     def positions_in(self, topic: str, partition: int) -> Mapping[str, int]:
         """How far each group has come in a partition, as far as that can be read."""
 
@@ -168,6 +171,7 @@ class PartitionOpening:
             partition.producer_file.begin_writing(self._clock())
 
         log.begin_writing(settle)
+        self._consumption.tell_set_back()
         _tell_repairs(name, log)
         _log.warning("%s takes writes: there is room again", name)
 

@@ -158,6 +158,7 @@ class Topics:
                 for number in range(opened.topic.partitions)
             ]
             wait_for_all(jobs, LogPace(steady_clock_ms))
+        self._consumption.tell_set_back()
         partitions = (job.result() for job in jobs)
         for opened in found:
             opened.partitions += islice(partitions, opened.topic.partitions)
@@ -200,6 +201,7 @@ class Topics:
                     opened.partitions.append(job.result())
                 else:
                     failed.append(error)
+        self._consumption.tell_set_back()
         if failed:
             self._close(opened.partitions, keep_producers=False)
             raise failed[0]

@@ -15,7 +15,13 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from barbicel.errors import BarbicelError, DiskError, LogClosed
-from barbicel.gateway.broker.consumption import DELETED_IN_A_TURN, Committed, GroupOffsets, Position
+from barbicel.gateway.broker.consumption import (
+    DELETED_IN_A_TURN,
+    MAX_NAMED,
+    Committed,
+    GroupOffsets,
+    Position,
+)
 from barbicel.gateway.twisted_types import Reactor
 from barbicel.stroma import GroupKey
 from tests.support.fault_disk import Call, Fate, FaultDisk
@@ -365,7 +371,27 @@ def test_a_log_that_lost_its_end_sets_groups_back(bench: Bench, caplog: pytest.L
     bench.offsets.log_opened("t", 0, 5)
     assert bench.fetch("ahead")["t", 0].offset == 5
     assert bench.fetch("behind")["t", 0].offset == 3
-    assert "group ahead had consumed beyond the end of t-0" in caplog.text
+    bench.offsets.tell_set_back()
+    bench.offsets.tell_set_back()
+    assert [record.getMessage() for record in caplog.records] == [
+        "group ahead had consumed beyond the end of t-0, and was set back"
+    ]
+
+
+def test_many_groups_that_are_set_back_in_many_logs_are_a_few_lines(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    groups = [f"g{number:02}" for number in range(MAX_NAMED + 2)]
+    for group in groups:
+        bench.commit(group, *[at("t", number, 9) for number in range(3)])
+    for number in range(3):
+        bench.offsets.log_opened("t", number, 5)
+    bench.offsets.tell_set_back()
+    told = [record.getMessage() for record in caplog.records]
+    assert (
+        told[0] == "group g00 had consumed beyond the end of t-0 and of 2 more partitions, and was set back"
+    )
+    assert told[MAX_NAMED:] == ["2 more groups had consumed beyond the ends of logs, and were set back"]
 
 
 def test_closing_finishes_what_was_asked_for_and_takes_nothing_more() -> None:
