@@ -13,7 +13,7 @@ from barbicel.errors import DiskError, LogClosed, LogLocked, LogStopped
 from barbicel.keratin import Log, NewRecord
 from barbicel.keratin.retention import RetentionRules
 from tests.keratin.builders import ROOT, SMALL, ManualClock, log_files, open_log, payloads
-from tests.support.fault_disk import Fate, FaultDisk
+from tests.support.fault_disk import Call, Fate, FaultDisk
 
 # Nothing that a full disk could get back.
 BARE = replace(SMALL, preallocate_min_bytes=0, preallocate_max_bytes=0)
@@ -167,3 +167,26 @@ def test_what_follows_a_batch_that_was_refused_is_refused_with_it() -> None:
     before = log.failures
     log.begin_writing()
     assert log.failures > before
+
+
+@pytest.mark.parametrize("fate", Fate)
+def test_a_crash_at_any_call_loses_nothing(fate: Fate) -> None:
+    disk = killed(fate)
+    log = read_only(disk)
+    calls: list[Call] = []
+
+    def crash(call: Call) -> None:
+        calls.append(call)
+        found = disk.crash(fate, Random(call.number))
+        found.capacity_bytes = None
+        reopened = open_log(found)
+        assert not reopened.damage
+        assert payloads(reopened) == EXPECTED
+
+    disk.observer = crash
+    with pytest.raises(DiskError, match="the disk is full"):
+        log.begin_writing()
+    disk.capacity_bytes = None
+    log.begin_writing()
+    assert payloads(log) == EXPECTED
+    assert len(calls) > 5

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -207,13 +208,13 @@ print(json.dumps({
 """
 
 
-def test_a_really_full_disk_loses_nothing_that_was_answered(tmp_path: Path) -> None:
-    """A small file system of its own, several threads, both kinds of answer; then there is room again."""
+def on_a_small_file_system(script: str, path: Path) -> Any:
+    """What a script says that mounts one where it is told to."""
     unshare = shutil.which("unshare")
     if unshare is None:
         pytest.skip("unshare is not installed: no file system of its own can be had")
     done = subprocess.run(
-        [unshare, "--map-root-user", "--mount", sys.executable, "-c", FILLS_THE_DISK, str(tmp_path)],
+        [unshare, "--map-root-user", "--mount", sys.executable, "-c", script, str(path)],
         capture_output=True,
         text=True,
         timeout=120,
@@ -224,10 +225,76 @@ def test_a_really_full_disk_loses_nothing_that_was_answered(tmp_path: Path) -> N
     said = json.loads(done.stdout)
     if "skip" in said:
         pytest.skip(f"no file system of its own can be mounted: {said['skip'].strip()}")
+    return said
+
+
+def test_a_really_full_disk_loses_nothing_that_was_answered(tmp_path: Path) -> None:
+    """A small file system of its own, several threads, both kinds of answer; then there is room again."""
+    said = on_a_small_file_system(FILLS_THE_DISK, tmp_path)
     assert len(said["errors"]) == 4
     assert any("the disk is full" in error for error in said["errors"])
     assert said["answered"] > 100
     assert (said["lost"], said["damage"], said["contiguous"], said["went_on"]) == (0, 0, True, True)
+
+
+DIES_ON_A_FULL_DISK = """
+import json, os, signal, subprocess, sys
+from barbicel.errors import DiskError
+from barbicel.keratin import Log, LogSettings, NewRecord
+from barbicel.keratin.retention import RetentionRules
+root = sys.argv[1]
+mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", root]
+mounted = subprocess.run(mount, capture_output=True, text=True)
+if mounted.returncode:
+    print(json.dumps({"skip": mounted.stderr}))
+    sys.exit()
+with open(root + "/spare", "wb") as spare:
+    spare.write(bytes(4096))
+settings = LogSettings(segment_max_bytes=1 << 20)
+told, tell = os.pipe()
+if not os.fork():
+    log = Log.open(root + "/log", settings=settings)
+    for size in (50_000, 100):
+        while True:
+            try:
+                log.append([NewRecord(b"x" * size)])
+            except DiskError:
+                break
+            os.write(tell, b"1")
+    os.kill(os.getpid(), signal.SIGKILL)
+os.close(tell)
+answered = 0
+while data := os.read(told, 1 << 16):
+    answered += len(data)
+os.wait()
+refused = 0
+log = Log.open(root + "/log", settings=settings, read_only=True)
+for attempt in (lambda: Log.open(root + "/log", settings=settings), log.begin_writing):
+    try:
+        attempt()
+    except DiskError as error:
+        refused += "the disk is full" in str(error)
+read = sum(1 for _ in log.scan(0))
+os.unlink(root + "/spare")
+log.begin_writing()
+start = log.retain(RetentionRules(max_bytes=0))
+appended = log.append([NewRecord(b"y" * 50_000)]).base_offset
+log.close()
+with Log.open(root + "/log") as log:
+    ends = log.start_offset, log.end_offset
+print(json.dumps({
+    "answered": answered, "refused": refused, "read": read, "start": start, "appended": appended,
+    "ends": ends,
+}))
+"""
+
+
+def test_after_a_crash_on_a_really_full_disk_one_block_is_enough_to_make_room(tmp_path: Path) -> None:
+    said = on_a_small_file_system(DIES_ON_A_FULL_DISK, tmp_path)
+    assert said["answered"] > 50
+    assert (said["refused"], said["read"], said["appended"]) == (2, said["answered"], said["answered"])
+    assert said["start"] > 0
+    assert said["ends"] == [said["start"], said["answered"] + 1]
 
 
 def test_an_index_of_a_terabyte_costs_no_memory(tmp_path: Path) -> None:
