@@ -74,14 +74,15 @@ def cut_ahead(disk: Disk, plan: RecoveryPlan) -> bool:
     if active is None or active.file_bytes is None or active.damage:
         return False
     end = active.end_position if active.torn is None else active.torn.end_position
-    if active.file_bytes <= end:
-        return False
     file = disk.open(plan.layout.log(active.base_offset), "write")
     try:
-        file.truncate(end)
+        # Part of the plan may have been carried out.
+        has_zeros = file.size() > end
+        if has_zeros:
+            file.truncate(end)
     finally:
         file.close()
-    return True
+    return has_zeros
 
 
 def manifest_of(plan: RecoveryPlan, now_ms: int) -> Manifest:

@@ -105,6 +105,20 @@ def test_torn_bytes_that_cannot_be_kept_aside_stay_and_leave_no_part_of_a_copy()
     assert payloads(log) == EXPECTED
 
 
+def test_what_was_cut_off_before_there_was_no_room_is_not_put_back_as_zeros() -> None:
+    disk = killed()
+    path = f"{ROOT}/segments/{SEALED:020d}.log"
+    content = disk.files()[path]
+    disk.put(path, content + b"torn" * 50)
+    disk.capacity_bytes = None
+    disk.fail("write", errno.ENOSPC, path_contains="manifest.new")
+    with pytest.raises(DiskError, match="the disk is full"):
+        open_log(disk)
+    assert disk.files()[path] == content
+    assert [data for name, data in disk.files().items() if ".torn-" in name] == [b"torn" * 50]
+    assert payloads(open_log(disk)) == EXPECTED
+
+
 def test_if_what_comes_before_fails_nothing_is_appended_and_it_may_be_tried_again() -> None:
     disk = killed()
     disk.capacity_bytes = None
