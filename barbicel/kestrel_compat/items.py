@@ -15,8 +15,8 @@ from typing import NamedTuple, TypeAlias
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.new_batch import NewRecord
-from barbicel.codecs.kafka.record_batch import BadBatch, decode_header
-from barbicel.codecs.kafka.records import Headers, decode_records
+from barbicel.codecs.kafka.record_batch import BadBatch, BatchHeader, decode_header
+from barbicel.codecs.kafka.records import Headers, each_record, open_batch
 
 __all__ = [
     "EXPIRY_HEADER",
@@ -100,34 +100,44 @@ def new_record(
     return NewRecord(added_ms, None, data, tuple(headers))
 
 
-def decode_stretch(batches: Sequence[memoryview], from_offset: int, max_bytes: int) -> Stretch:
+def decode_stretch(
+    batches: Sequence[memoryview], from_offset: int, max_bytes: int, enough_bytes: int
+) -> Stretch:
     """The items of whole batches, from an offset in or before the first of them on.
 
     Records without a value, and what clients never see, are no items. `max_bytes` is how large a batch may be
-    when it is decompressed. Producers' batches are stored unopened, so what is inside can be anything.
+    when it is decompressed. Producers' batches are stored unopened, so what is inside can be anything: the
+    stretch ends behind the batch with which `enough_bytes` were opened, or as many records as one may have.
+    The first one is always in it.
     """
     stretch = Stretch(from_offset, from_offset, [], {}, [])
+    opened_bytes = opened_records = 0
     for batch in batches:
         header = decode_header(batch)
         stretch = stretch._replace(end_offset=max(stretch.end_offset, header.end_offset))
         if header.is_control:
             continue
+        # What is not compressed is no larger inside than it is here.
+        most_bytes = max_bytes if header.codec else max(max_bytes, len(batch))
         try:
-            # What is not compressed is no larger inside than it is here.
-            _decode_items(batch, max(max_bytes, len(batch)) if not header.codec else max_bytes, stretch)
+            opened_bytes += _decode_items(batch, header, most_bytes, stretch)
         except BadBatch as error:
             stretch.unreadable.append(Unreadable(header.base_offset, header.end_offset, error.message))
+            opened_bytes += max_bytes if header.codec else len(batch)  # it took the time, if not the memory
+        opened_records += header.records_count
+        if opened_bytes >= enough_bytes or opened_records >= MAX_RECORDS:
+            break
     return stretch
 
 
-def _decode_items(batch: memoryview, max_bytes: int, stretch: Stretch) -> None:
-    count = decode_header(batch).records_count
+def _decode_items(batch: memoryview, header: BatchHeader, max_bytes: int, stretch: Stretch) -> int:
+    """How many bytes were inside. Its memory is free again, but for the items'."""
+    count = header.records_count
     if count > MAX_RECORDS:
         raise BadBatch(ErrorCode.INVALID_RECORD, f"{count} records in a batch; {MAX_RECORDS} are read")
     from_offset, items = stretch.start_offset, stretch.items
-    for offset, timestamp_ms, _, value, headers in decode_records(
-        batch, max_bytes=max_bytes, max_headers=MAX_HEADERS
-    ):
+    header, inside = open_batch(batch, max_bytes)
+    for offset, timestamp_ms, _, value, headers in each_record(header, inside, MAX_HEADERS):
         if value is None or offset < from_offset:
             continue
         if not headers:
@@ -137,6 +147,7 @@ def _decode_items(batch: memoryview, max_bytes: int, stretch: Stretch) -> None:
         items.append(item)
         if audience is not None:
             stretch.audiences[offset] = audience
+    return len(inside)
 
 
 # The tuple's own constructor is Python, and this is done for every item.

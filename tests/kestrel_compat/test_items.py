@@ -29,8 +29,13 @@ MAX_BYTES = 1 << 20
 NOW_MS = 1_700_000_000_000
 
 
-def decode(*batches: bytes | bytearray, from_offset: int = 0, max_bytes: int = MAX_BYTES) -> Stretch:
-    return decode_stretch([memoryview(batch) for batch in batches], from_offset, max_bytes)
+def decode(
+    *batches: bytes | bytearray,
+    from_offset: int = 0,
+    max_bytes: int = MAX_BYTES,
+    enough_bytes: int = 1 << 40,
+) -> Stretch:
+    return decode_stretch([memoryview(batch) for batch in batches], from_offset, max_bytes, enough_bytes)
 
 
 def decode_headers(*headers: tuple[bytes, bytes | None]) -> tuple[Item, Audience]:
@@ -273,9 +278,95 @@ def test_a_batch_with_millions_of_records_is_passed_over() -> None:
     tiny = NewRecord(1, None, b"")
     most = build_batch([tiny] * MAX_RECORDS, base_offset=0, codec=Codec.GZIP)
     more = build_batch([tiny] * (MAX_RECORDS + 1), base_offset=MAX_RECORDS, codec=Codec.GZIP)
-    found = decode(most, more, max_bytes=MAX_OPENED_BYTES)
-    assert len(found.items) == MAX_RECORDS
+    assert len(decode(most, max_bytes=MAX_OPENED_BYTES).items) == MAX_RECORDS
+    found = decode(more, max_bytes=MAX_OPENED_BYTES)
+    assert found.items == []
     assert [(one.base_offset, one.end_offset) for one in found.unreadable] == [
         (MAX_RECORDS, 2 * MAX_RECORDS + 1)
     ]
     assert str(MAX_RECORDS + 1) in found.unreadable[0].reason
+
+
+# --- a part at a time -----------------------------------------------------------------------------------
+
+BOMB = b"x" * 5000
+
+PARTS = st.lists(
+    st.tuples(
+        st.sampled_from(["plain", "control", *(codec.name for codec in Codec)]),
+        st.lists(st.sampled_from([b"", b"a", b"b" * 100, BOMB, None]), min_size=1, max_size=4),
+        st.integers(0, 2),
+    ),
+    max_size=8,
+)
+
+
+def batches_of(parts: list[tuple[str, list[bytes | None], int]]) -> list[bytes]:
+    """Mixed, with gaps, items for some only, and batches that are larger inside than is opened."""
+    batches, offset = [], 3
+    for kind, values, gap in parts:
+        offset += gap
+        if kind == "control":
+            marker = build_control_batch(
+                ControlType.COMMIT,
+                producer_id=1,
+                producer_epoch=0,
+                coordinator_epoch=0,
+                timestamp_ms=NOW_MS,
+                base_offset=offset,
+            )
+            batches.append(marker)
+            offset += 1
+            continue
+        headers = ((FOR_HEADER, b"kestrel+a"),) if gap else ()
+        codec = Codec.NONE if kind == "plain" else Codec[kind]
+        records = [NewRecord(NOW_MS, None, value, headers) for value in values]
+        batches.append(bytes(build_batch(records, base_offset=offset, codec=codec)))
+        offset += len(values)
+    return batches
+
+
+@settings(max_examples=200, deadline=None)
+@given(PARTS, st.integers(0, 12), st.sampled_from([1, 90, 200, 5000]))
+def test_parts_are_what_the_whole_is(
+    parts: list[tuple[str, list[bytes | None], int]], from_offset: int, enough_bytes: int
+) -> None:
+    batches = batches_of(parts)
+    limit = 4000
+    ends = [decode_header(memoryview(batch)).end_offset for batch in batches]
+    left = [batch for batch, end in zip(batches, ends, strict=True) if end > from_offset]
+    whole = decode(*left, from_offset=from_offset, max_bytes=limit)
+    put_together = Stretch(from_offset, from_offset, [], {}, [])
+    while left:
+        part = decode(*left, from_offset=put_together.end_offset, max_bytes=limit, enough_bytes=enough_bytes)
+        assert part.start_offset == put_together.end_offset < part.end_offset
+        put_together.items.extend(part.items)
+        put_together.audiences.update(part.audiences)
+        put_together.unreadable.extend(part.unreadable)
+        put_together = put_together._replace(end_offset=part.end_offset)
+        left = [one for one in left if decode_header(memoryview(one)).end_offset > part.end_offset]
+    assert put_together == whole
+
+
+def test_no_more_is_opened_than_is_enough() -> None:
+    """But for one batch: fifty of 60 MiB lie in a few kilobytes."""
+    batches = [
+        build_batch([NewRecord(1, None, b"x" * 1000)], base_offset=at, codec=Codec.ZSTD) for at in range(9)
+    ]
+    assert len(decode(*batches, enough_bytes=1).items) == 1
+    assert len(decode(*batches, enough_bytes=1500).items) == 2
+    passed_over = decode(*batches, max_bytes=500, enough_bytes=1500)
+    assert (len(passed_over.items), len(passed_over.unreadable), passed_over.end_offset) == (0, 3, 3)
+
+
+def test_what_is_not_compressed_is_not_cut_short() -> None:
+    """There is never more inside than there is outside, and it was read with the same limit."""
+    batches = [build_batch([NewRecord(1, None, b"x" * 1000)], base_offset=at) for at in range(9)]
+    assert len(decode(*batches, enough_bytes=sum(map(len, batches))).items) == 9
+
+
+def test_no_more_records_are_opened_than_one_batch_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of nothing at all each, they would be few bytes."""
+    monkeypatch.setattr("barbicel.kestrel_compat.items.MAX_RECORDS", 10)
+    batches = [build_batch([NewRecord(1, None, b"")] * 4, base_offset=4 * at) for at in range(9)]
+    assert len(decode(*batches).items) == 12

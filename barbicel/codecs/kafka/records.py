@@ -28,8 +28,10 @@ __all__ = [
     "TimedOffset",
     "decode_records",
     "decompressed_records",
+    "each_record",
     "find_timestamp",
     "max_timestamp_offset",
+    "open_batch",
 ]
 
 # A header's key is UTF-8 by convention only, so it is kept as the bytes that it is.
@@ -65,16 +67,17 @@ def decode_records(
     that the batch is damaged or lies. An iterator, for a record may take 7 bytes there and some 200 as an
     object. So may a header, of two bytes, and a record has all of its headers at once.
     """
-    header, data = _open_batch(batch, max_bytes)
-    return _each_record(header, data, max_headers)
+    header, data = open_batch(batch, max_bytes)
+    return each_record(header, data, max_headers)
 
 
 def decompressed_records(batch: memoryview, *, max_bytes: int) -> bytes:
     """What a batch has compressed, as it is: no record is looked at. Raises BadBatch."""
-    return _open_batch(batch, max_bytes)[1]
+    return open_batch(batch, max_bytes)[1]
 
 
-def _open_batch(batch: memoryview, max_bytes: int) -> tuple[BatchHeader, bytes]:
+def open_batch(batch: memoryview, max_bytes: int) -> tuple[BatchHeader, bytes]:
+    """The first half of decode_records, for who has to know how much there is inside."""
     header = decode_batch(batch).header
     row = CODECS.get(header.codec)
     if row is None:
@@ -87,11 +90,12 @@ def _open_batch(batch: memoryview, max_bytes: int) -> tuple[BatchHeader, bytes]:
         raise BadBatch(ErrorCode.CORRUPT_MESSAGE, problem.message) from None
 
 
-def _each_record(  # noqa: C901 - each call that it does not make is a third of a microsecond a record
+def each_record(  # noqa: C901 - each call that it does not make is a third of a microsecond a record
     header: BatchHeader, data: bytes, max_headers: int
 ) -> Iterator[KafkaRecord]:
-    """Bounds are checked once, at a record's end: until then a lie moves the position on, never back.
+    """The second half.
 
+    Bounds are checked once, at a record's end: until then a lie moves the position on, never back.
     Varints of one byte, and where records of 100 bytes have them of two, cost no call. New records skip the
     tuple's constructor, which is Python.
     """
@@ -230,7 +234,7 @@ def max_timestamp_offset(batch: memoryview, *, max_bytes: int) -> TimedOffset | 
 
 def _each_time(batch: memoryview, max_bytes: int) -> Iterator[TimedOffset]:
     """Each record's offset and timestamp. Keys, values and headers are stepped over."""
-    header, data = _open_batch(batch, max_bytes)
+    header, data = open_batch(batch, max_bytes)
     previous_delta, position = -1, 0
     for _ in range(header.records_count):
         try:

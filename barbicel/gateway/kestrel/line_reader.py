@@ -417,9 +417,10 @@ class LineReader:
         partition, cursor = self.partition, self.line.cursor
         most_bytes = self.settings.max_memory_size_bytes
         if partition.is_in_tail(cursor):
-            batches = partition.read_tail(cursor, min(FILL_BYTES, most_bytes), at_least_one=True)
+            fill_bytes = min(FILL_BYTES, most_bytes)
+            batches = partition.read_tail(cursor, fill_bytes, at_least_one=True)
             if all(is_cheap(batch) for batch in batches):
-                self._receive(decode_from(batches, cursor, partition))
+                self._receive(decode_from(batches, cursor, partition, fill_bytes))
                 return True
         self._is_filling = True
         end_offset = partition.end_offset

@@ -19,7 +19,7 @@ from barbicel.codecs.kafka.record_batch import Batch, decode_header
 from barbicel.errors import BarbicelError, LogClosed
 from barbicel.gateway.broker.partition import Partition, Produced
 from barbicel.gateway.broker.topics import OpenTopic
-from barbicel.gateway.kestrel.counting import count_items
+from barbicel.gateway.kestrel.counting import Found, count_items
 from barbicel.gateway.kestrel.line_reader import LineReader
 from barbicel.kestrel_compat.items import Audience, Item, new_record
 from barbicel.kestrel_compat.names import MAIN_GROUP, QueueName
@@ -269,15 +269,13 @@ class Queue:
                 wanted[reader.key.group] = ranges = acked.copy()
                 ranges.add(start, reader.flushed_to)
         return (
-            self.read_cold(partial(count_items, self.partition, start, end_offset, wanted))
+            count_items(self.read_cold, self.partition, start, end_offset, wanted)
             .addCallback(self._count_found, readers, flushed)
             .addErrback(lambda failure: self._count_failed(failure.value))
             .addBoth(self._count_ended)
         )
 
-    def _count_found(
-        self, found: dict[str, tuple[int, int]], readers: list[LineReader], flushed: list[int]
-    ) -> None:
+    def _count_found(self, found: Found, readers: list[LineReader], flushed: list[int]) -> None:
         for reader, flushed_to in zip(readers, flushed, strict=True):
             if reader.flushed_to == flushed_to and not reader.is_ended:
                 reader.count(*found[reader.key.group])

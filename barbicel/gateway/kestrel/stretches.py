@@ -17,16 +17,18 @@ def is_cheap(batch: memoryview) -> bool:
     return len(batch) <= 4 * FILL_BYTES and decode_header(batch).codec == 0
 
 
-def decode_from(batches: list[memoryview], cursor: int, partition: Partition) -> Stretch:
+def decode_from(batches: list[memoryview], cursor: int, partition: Partition, enough_bytes: int) -> Stretch:
     """From the cursor on. What was deleted of the first batch is not given, though it is still there."""
     start = max(cursor, partition.start_offset)
-    return decode_stretch(batches, start, MAX_OPENED_BYTES)._replace(start_offset=cursor)
+    return decode_stretch(batches, start, MAX_OPENED_BYTES, enough_bytes)._replace(start_offset=cursor)
 
 
 def read_stretch(partition: Partition, cursor: int, end_offset: int, max_bytes: int) -> Stretch:
     """What the log has from the cursor on, in any thread. Raises BarbicelError.
 
-    What retention has taken, or a repair has given up, holds no items.
+    `max_bytes` is of what is stored and of what is inside, but for one batch: a few kilobytes hold gigabytes.
+    The stretch ends where that is reached, and the next one begins there. What retention has taken, or a
+    repair has given up, holds no items.
     """
     while True:
         start = max(cursor, partition.start_offset)
@@ -38,5 +40,5 @@ def read_stretch(partition: Partition, cursor: int, end_offset: int, max_bytes: 
             if partition.start_offset > start:
                 continue  # retention came in between
             raise
-        stretch = decode_from(batches, cursor, partition)
+        stretch = decode_from(batches, cursor, partition, max_bytes)
         return stretch if batches else stretch._replace(end_offset=end_offset)

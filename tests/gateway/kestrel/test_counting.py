@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.internet.defer import maybeDeferred
+from twisted.python.failure import Failure
 
 from barbicel.codecs.kafka.compression import Codec
 from barbicel.codecs.kafka.new_batch import NewRecord, build_batch
 from barbicel.codecs.kafka.produced_batch import check_batch
 from barbicel.errors import LogClosed
-from barbicel.gateway.kestrel.counting import COUNT_BYTES, count_items
+from barbicel.gateway.broker.partition import Partition
+from barbicel.gateway.kestrel import counting
+from barbicel.gateway.kestrel.counting import COUNT_BYTES, Found
 from barbicel.gateway.kestrel.session import Session
 from barbicel.kestrel_compat.items import FOR_HEADER
 from barbicel.stroma.ranges import RangeSet
@@ -40,6 +44,19 @@ def queues(disk: FaultDisk) -> Iterator[InMemoryQueues]:
 def made(queues: InMemoryQueues, topic: str = "t") -> Any:
     queues.reactor.result(queues.broker.topics.create(topic, 1, {"segment.bytes": str(1 << 20)}))
     return queues.broker.topics.partition(topic, 0)
+
+
+def count_items(partition: Partition, start: int, end_offset: int, wanted: dict[str, RangeSet]) -> Found:
+    """In this thread, and at once."""
+    outcomes: list[Any] = []
+    counting.count_items(lambda read: maybeDeferred(read), partition, start, end_offset, wanted).addBoth(
+        outcomes.append
+    )
+    (outcome,) = outcomes
+    if isinstance(outcome, Failure):
+        outcome.raiseException()
+    found: Found = outcome
+    return found
 
 
 def produce_only(queues: InMemoryQueues, topic: str, data: bytes) -> None:

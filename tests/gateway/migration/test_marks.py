@@ -58,7 +58,8 @@ def test_an_expiry_that_anybody_wrote_is_what_it_is_to_a_reader(
     """Or an export would give a queue other items than the gateway does, or none at all."""
     headers = tuple((EXPIRY_HEADER, value) for value in values)
     assert stored_item(0, 0, b"", headers).expiry_ms == expiry_ms
-    (item,) = decode_stretch([memoryview(build_batch([NewRecord(0, None, b"", headers)]))], 0, 1 << 20).items
+    batch = memoryview(build_batch([NewRecord(0, None, b"", headers)]))
+    (item,) = decode_stretch([batch], 0, 1 << 20, 1 << 20).items
     assert item.expiry_ms == expiry_ms
 
 
