@@ -27,6 +27,7 @@ __all__ = [
     "MAX_RECORDS",
     "Audience",
     "Item",
+    "Mark",
     "Stretch",
     "Unreadable",
     "decode_stretch",
@@ -59,10 +60,34 @@ class Item(NamedTuple):
 
     def deadline_ms(self, max_age_ms: int | None) -> int | None:
         """When it is too old to be given to anybody."""
-        if max_age_ms is None:
-            return self.expiry_ms
-        oldest_ms = self.added_ms + max_age_ms
-        return oldest_ms if self.expiry_ms is None else min(self.expiry_ms, oldest_ms)
+        return _deadline_ms(self.expiry_ms, self.added_ms, max_age_ms)
+
+    @property
+    def mark(self) -> Mark:
+        return Mark(self.offset, len(self.data), self.expiry_ms, self.added_ms)
+
+
+class Mark(NamedTuple):
+    """Stands for an item whose data is in the log alone, to be read again when somebody asks for it."""
+
+    offset: int
+    size: int
+    expiry_ms: int | None
+    added_ms: int
+
+    def deadline_ms(self, max_age_ms: int | None) -> int | None:
+        return _deadline_ms(self.expiry_ms, self.added_ms, max_age_ms)
+
+    @property
+    def mark(self) -> Mark:
+        return self
+
+
+def _deadline_ms(expiry_ms: int | None, added_ms: int, max_age_ms: int | None) -> int | None:
+    if max_age_ms is None:
+        return expiry_ms
+    oldest_ms = added_ms + max_age_ms
+    return oldest_ms if expiry_ms is None else min(expiry_ms, oldest_ms)
 
 
 class Unreadable(NamedTuple):

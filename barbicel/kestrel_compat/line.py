@@ -6,13 +6,13 @@ whoever owns the line fills it from the log, and writes its events before it ans
 
 Invariant: every offset below `frontier` is done with; from there to `cursor`, which is never below it, each
 is in `acked`, open, returned, read ahead, or popped and on its way to another queue; from `cursor` on nothing
-was looked at yet.
+was looked at yet. Of what is returned there may be only a mark: the item itself is to be read again.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from barbicel.codecs.stroma_events import (
     Ack,
@@ -23,10 +23,13 @@ from barbicel.codecs.stroma_events import (
     Release,
 )
 from barbicel.codecs.stroma_format import MAX_EPOCH, NO_DEADLINE_MS
-from barbicel.kestrel_compat.items import Item, Stretch
+from barbicel.kestrel_compat.items import Item, Mark, Stretch
 from barbicel.stroma.ranges import RangeSet
 
 __all__ = ["Line"]
+
+# What an item takes as an object, beside its data.
+ITEM_BYTES = 200
 
 
 class Line:
@@ -46,9 +49,9 @@ class Line:
         self.acked = acked
         self.deliveries = deliveries
         # Open somewhere else, by readers of the Kestrel that the queue came from: until when. What of it was
-        # read waits beside it.
+        # read is known beside it.
         self.lent = lent or {}
-        self._lent_items: dict[int, Item] = {}
+        self._lent_items: dict[int, Mark] = {}
         # Where the last of it that was read ends: it must not be read a second time.
         self._lent_end = 0
         # A flush has forgotten the count, and they are still to be read.
@@ -61,7 +64,8 @@ class Line:
         self.items = 0
         self.bytes = 0
         self._ahead: deque[Item] = deque()
-        self._returned: list[Item] = []
+        self._returned: list[Item | Mark] = []
+        self._marks = 0
         self.ahead_bytes = 0
         self._events: list[Event] = []
         self._bumped_to = frontier
@@ -71,17 +75,33 @@ class Line:
     @property
     def held_items(self) -> int:
         """In memory, to be handed out."""
-        return len(self._ahead) + len(self._returned)
+        return len(self._ahead) + len(self._returned) - self._marks
 
-    def head(self) -> Item | None:
-        """The next item, if it is in memory. What came back is older than all that was read ahead."""
+    @property
+    def held_bytes(self) -> int:
+        """What it takes in memory."""
+        return self.ahead_bytes + ITEM_BYTES * self.held_items
+
+    def first(self) -> Item | Mark | None:
+        """The next item, or what is known of it. What came back is older than all that was read ahead."""
         if self._returned:
             return self._returned[0]
         return self._ahead[0] if self._ahead else None
 
+    def head(self) -> Item | None:
+        """The next item, if it is in memory."""
+        first = self.first()
+        return None if isinstance(first, Mark) else first
+
+    @property
+    def missing(self) -> int | None:
+        """The offset of the next item, if it is to be read again: `restore` takes what is found there."""
+        return self._returned[0].offset if self._marks and isinstance(self._returned[0], Mark) else None
+
     def pop(self) -> Item:
         """Take the head out; then it has to be acked or opened."""
         item = heappop(self._returned) if self._returned else self._ahead.popleft()
+        assert not isinstance(item, Mark), "it is to be restored before"
         self.ahead_bytes -= len(item.data)
         self.items -= 1
         self.bytes -= len(item.data)
@@ -113,7 +133,7 @@ class Line:
         """Then it is kept until it is given back, and cannot be had before."""
         if item.offset not in self.lent:
             return False
-        self._lent_items[item.offset] = item
+        self._lent_items[item.offset] = item.mark
         self._lent_end = item.offset + 1
         self.items -= 1
         self.bytes -= len(item.data)
@@ -145,15 +165,43 @@ class Line:
         self._ack_range(start, end)
 
     def forget_ahead(self) -> None:
-        """Give the memory back: it is read again when somebody asks for it. The head stays, or whoever looks
-        for expired items would read everything again each time."""
-        kept: list[Item] = []
-        while self._ahead and (self._ahead[0].offset < self._lent_end or not (kept or self._returned)):
-            kept.append(self._ahead.popleft())
+        """Give the memory back: it is read again when somebody asks for it.
+
+        Of the head a mark stays, or whoever looks for expired items would read everything again each time.
+        """
+        if not self.held_items:
+            return
+        marks: list[Item | Mark] = [held.mark for held in self._returned]
+        while self._ahead and (self._ahead[0].offset < self._lent_end or not marks):
+            marks.append(self._ahead.popleft().mark)
         if self._ahead:
             self.cursor = self._ahead[0].offset
-            self.ahead_bytes -= sum([len(item.data) for item in self._ahead])
-        self._ahead = deque(kept)
+            self._ahead.clear()
+        heapify(marks)
+        self._returned, self._marks, self.ahead_bytes = marks, len(marks), 0
+
+    def restore(self, stretch: Stretch) -> None:
+        """What was read again, for the marks in it. What the log does not have any more is done with."""
+        found = {item.offset: item for item in stretch.items}
+        looked_at: list[Item | Mark] = []
+        while self._returned and self._returned[0].offset < stretch.end_offset:
+            held = heappop(self._returned)
+            if isinstance(held, Mark) and held.offset >= stretch.start_offset:
+                self._marks -= 1
+                item = found.get(held.offset)
+                if item is None:
+                    self._lose(held)
+                    continue
+                self.ahead_bytes += len(item.data)
+                held = item
+            looked_at.append(held)
+        for held in looked_at:
+            heappush(self._returned, held)
+
+    def _lose(self, mark: Mark) -> None:
+        self.items -= 1
+        self.bytes -= mark.size
+        self.ack(mark.offset)
 
     # --- what becomes of items ----------------------------------------------------------------------
 
@@ -202,21 +250,25 @@ class Line:
         )
         return count
 
-    def is_open(self, item: Item, count: int) -> bool:
+    def is_open(self, item: Item | Mark, count: int) -> bool:
         return self.open.get(item.offset) == count
 
-    def give_back(self, item: Item) -> None:
+    def give_back(self, item: Item | Mark) -> None:
         """Nobody has it any more, and it is the next to be handed out; its deliveries count."""
         count = self.open.pop(item.offset)
         self.deliveries[item.offset] = count
         self._events.append(Release(item.offset, count))
         self._return(item)
 
-    def _return(self, item: Item) -> None:
+    def _return(self, item: Item | Mark) -> None:
         heappush(self._returned, item)
         self.items += 1
-        self.bytes += len(item.data)
-        self.ahead_bytes += len(item.data)
+        if isinstance(item, Mark):
+            self._marks += 1
+            self.bytes += item.size
+        else:
+            self.bytes += len(item.data)
+            self.ahead_bytes += len(item.data)
 
     def flush(self, end_offset: int) -> int:
         """Done with everything that can be had below the end; returns how many items that were.
@@ -232,7 +284,7 @@ class Line:
         self._ack_range(start, end_offset)
         self._ahead.clear()
         self._returned.clear()
-        self.items = self.bytes = self.ahead_bytes = 0
+        self.items = self.bytes = self.ahead_bytes = self._marks = 0
         self._uncounted = {offset for offset in self.lent if offset >= self.cursor}
         self.cursor = max(self.cursor, min(self._uncounted, default=end_offset))
         return flushed

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from barbicel.codecs.stroma_events import Ack, BumpAckedUntil, MarkInflight, Release
 from barbicel.codecs.stroma_format import MAX_EPOCH, NO_DEADLINE_MS
-from barbicel.kestrel_compat.items import Item, Stretch
+from barbicel.kestrel_compat.items import Item, Mark, Stretch
 from barbicel.kestrel_compat.line import Line
 from barbicel.stroma.ranges import RangeSet
 from barbicel.stroma.state import GroupState
@@ -149,19 +149,53 @@ def test_what_was_read_ahead_is_read_again() -> None:
     line.receive(stretch(0, 4))
     line.hand_out(line.pop(), None)
     line.forget_ahead()
-    assert (line.cursor, line.held_items, line.ahead_bytes, line.head()) == (2, 1, 1, item_at(1))
+    assert (line.cursor, line.held_items, line.ahead_bytes, line.held_bytes) == (2, 0, 0, 0)
+    assert (line.first(), line.head(), line.missing) == (item_at(1).mark, None, 1)
+    line.restore(stretch(1, 2))
     line.receive(stretch(2, 4))
     assert [line.pop().offset for _ in range(3)] == [1, 2, 3]
 
 
-def test_the_head_that_is_not_forgotten_may_be_one_that_came_back() -> None:
+def test_what_came_back_is_forgotten_too() -> None:
     line = new_line()
     line.receive(stretch(0, 4))
     opened = line.pop()
     line.hand_out(opened, None)
     line.give_back(opened)
     line.forget_ahead()
-    assert (line.cursor, line.held_items, line.head()) == (1, 1, opened)
+    assert (line.cursor, line.held_items, line.missing) == (1, 0, 0)
+    line.restore(stretch(0, 1))
+    assert (line.missing, line.pop()) == (None, opened)
+
+
+def test_what_came_back_and_is_not_in_the_log_any_more_is_done_with() -> None:
+    line = new_line()
+    line.items = line.bytes = 4
+    line.receive(stretch(0, 4))
+    for item in [line.pop() for _ in range(3)]:
+        line.hand_out(item, None)
+        line.give_back(item.mark)
+    assert (line.items, line.bytes, line.held_items) == (4, 4, 1)
+    line.restore(Stretch(0, 3, [item_at(1)], {}, []))
+    assert (line.items, line.bytes, line.frontier, list(line.acked)) == (2, 2, 1, [(2, 3)])
+    assert line.deliveries == {1: 1}
+    assert [line.pop().offset for _ in range(2)] == [1, 3]
+
+
+def test_what_came_back_meanwhile_keeps_its_place() -> None:
+    """Somebody aborts while it is read again what comes later."""
+    line = new_line()
+    line.receive(stretch(0, 4))
+    opened = [line.pop() for _ in range(4)]
+    for item in opened:
+        line.hand_out(item, None)
+    for item in (opened[2].mark, opened[1], opened[0].mark, opened[3].mark):
+        line.give_back(item)
+    line.restore(stretch(2, 3))
+    assert line.missing == 0
+    line.restore(stretch(0, 1))
+    assert [line.pop().offset for _ in range(3)] == [0, 1, 2]
+    assert line.missing == 3
 
 
 def test_what_was_closed_before_a_restart_does_not_come_back() -> None:
@@ -278,7 +312,24 @@ class LineMachine(RuleBasedStateMachine):
 
     @rule()
     def forget_ahead(self) -> None:
+        """What nobody may read a second time, because it lies before something lent, is marked too."""
         self.line.forget_ahead()
+        assert self.line.held_items == 0
+        marked = {held.offset for held in self.line._returned}
+        assert self.model.front <= marked
+        self.model.front = marked
+
+    @precondition(lambda self: self.line.missing is not None)
+    @rule(ahead=st.integers(1, 4), is_lost=st.booleans())
+    def read_again(self, ahead: int, is_lost: bool) -> None:
+        start = self.line.missing
+        assert start is not None
+        end = min(len(self.model.sizes), start + ahead)
+        stretch = self.model.stretch(start, end)
+        if is_lost:
+            self.model.finish(start)
+            stretch = stretch._replace(items=[item for item in stretch.items if item.offset != start])
+        self.line.restore(stretch)
 
     # --- items ----------------------------------------------------------------------------------------
 
@@ -324,10 +375,11 @@ class LineMachine(RuleBasedStateMachine):
         self.model.finish(offset)
 
     @precondition(lambda self: self.model.open)
-    @rule(data=st.data())
-    def abort(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), is_kept=st.booleans())
+    def abort(self, data: st.DataObject, is_kept: bool) -> None:
         offset = data.draw(st.sampled_from(sorted(self.model.open)))
-        self.line.give_back(self.model.item(offset))
+        item = self.model.item(offset)
+        self.line.give_back(item if is_kept else item.mark)
         self.model.deliveries[offset] = self.model.open.pop(offset)
         self.model.front.add(offset)
 
@@ -416,11 +468,16 @@ class LineMachine(RuleBasedStateMachine):
 
     @invariant()
     def holds_what_it_says(self) -> None:
-        held = [offset for offset in self.model.waiting if offset < self.line.cursor]
+        known = [offset for offset in self.model.waiting if offset < self.line.cursor]
+        marked = {held.offset for held in self.line._returned if isinstance(held, Mark)}
+        held = [offset for offset in known if offset not in marked]
+        assert marked <= set(known)
         assert self.line.held_items == len(held)
         assert self.line.ahead_bytes == sum(self.model.sizes[offset] or 0 for offset in held)
-        head = self.line.head()
-        assert (None if head is None else head.offset) == (self.model.next if held else None)
+        first = self.line.first()
+        assert (None if first is None else first.offset) == (self.model.next if known else None)
+        missing = first.offset if first is not None and first.offset in marked else None
+        assert (self.line.missing, self.line.head()) == (missing, None if missing is not None else first)
 
 
 LineMachine.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)

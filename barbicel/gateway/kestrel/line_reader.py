@@ -23,7 +23,7 @@ from barbicel.gateway.kestrel.session import OpenRead, Session
 from barbicel.gateway.kestrel.stretches import FILL_BYTES, decode_from, is_cheap, read_stretch
 from barbicel.gateway.kestrel.waiter import TakeDone, Waiter
 from barbicel.gateway.twisted_types import Timer
-from barbicel.kestrel_compat.items import Item, Stretch
+from barbicel.kestrel_compat.items import Item, Mark, Stretch
 from barbicel.kestrel_compat.line import Line
 from barbicel.kestrel_compat.stats import QueueStats
 from barbicel.stroma import GroupKey
@@ -37,6 +37,8 @@ _log = logging.getLogger(__name__)
 
 # What is read ahead at a time in a thread.
 COLD_FILL_BYTES = 1 << 20
+# A larger item is not kept for as long as it is open: if it comes back it is read again.
+KEPT_BYTES = 16 << 10
 # Deadlines of reads that are not open any more are thrown out when there are so many.
 SPARE_DEADLINES = 64
 
@@ -171,7 +173,7 @@ class LineReader:
 
     @property
     def _has_more(self) -> bool:
-        return self.line.cursor < self.partition.end_offset
+        return self.line.cursor < self.partition.end_offset or self.line.missing is not None
 
     # --- handing out --------------------------------------------------------------------------------
 
@@ -191,7 +193,7 @@ class LineReader:
             else:
                 return item
 
-    def _is_expired(self, item: Item) -> bool:
+    def _is_expired(self, item: Item | Mark) -> bool:
         if item.expiry_ms is None and self.settings.max_age_ms is None:
             return False
         deadline_ms = item.deadline_ms(self.settings.max_age_ms)
@@ -213,7 +215,7 @@ class LineReader:
     def _open(self, item: Item, session: Session, now_ms: int) -> None:
         timeout_ms = self.settings.open_transaction_timeout_ms
         deadline_ms = None if timeout_ms is None else now_ms + timeout_ms
-        read = OpenRead(self, item, self.line.hand_out(item, deadline_ms))
+        read = OpenRead(self, _kept(item), self.line.hand_out(item, deadline_ms))
         session.add(self.name, read)
         self.transactions += 1
         if deadline_ms is not None:
@@ -232,7 +234,8 @@ class LineReader:
     def abort(self, read: OpenRead) -> None:
         """Back to the head; whoever waits gets it."""
         self.canceled_transactions += 1
-        self.line.give_back(read.item)
+        self.line.give_back(_kept(read.item))
+        self.queue.queues.ahead.note(self)
         self.queue.turns.touch(self)
         self.serve()
 
@@ -274,10 +277,13 @@ class LineReader:
     def expire_heads(self, limit: int | None) -> int:
         """How many were too old, of those that are in front of all that are not."""
         before = self.expired_items
-        while (item := self._head_or_fill()) is not None and self._is_expired(item):
+        while (first := self._first_or_fill()) is not None and self._is_expired(first):
             if limit is not None and self.expired_items - before >= limit:
                 break
-            self._expire()
+            if self.line.head() is not None:
+                self._expire()
+            elif not self._fill():
+                break
         return self.expired_items - before
 
     def sweep(self) -> None:
@@ -306,6 +312,10 @@ class LineReader:
             yield filled
             found += self.expire_heads(None)
         return found
+
+    def _first_or_fill(self) -> Item | Mark | None:
+        """A mark tells how old it is, and nothing has to be read for that."""
+        return self.line.first() or self._head_or_fill()
 
     def _head_or_fill(self) -> Item | None:
         while (item := self.line.head()) is None and self._fill():
@@ -414,23 +424,28 @@ class LineReader:
         """Get more from the log; whether that was done at once. If there is more, `serve` follows."""
         if self._is_filling or self.is_ended or not self._has_more:
             return False
-        partition, cursor = self.partition, self.line.cursor
-        most_bytes = self.settings.max_memory_size_bytes
-        if partition.is_in_tail(cursor):
+        partition, line, missing = self.partition, self.line, self.line.missing
+        if missing is None:
+            take, start, end_offset = line.receive, line.cursor, partition.end_offset
+            most_bytes = self.settings.max_memory_size_bytes
+        else:
+            take, start, end_offset = line.restore, missing, missing + 1
+            most_bytes = 1  # so that it is one batch
+        if partition.is_in_tail(start):
             fill_bytes = min(FILL_BYTES, most_bytes)
-            batches = partition.read_tail(cursor, fill_bytes, at_least_one=True)
+            batches = partition.read_tail(start, fill_bytes, at_least_one=True)
             if all(is_cheap(batch) for batch in batches):
-                self._receive(decode_from(batches, cursor, partition, fill_bytes))
+                self._receive(take, decode_from(batches, start, partition, fill_bytes))
                 return True
         self._is_filling = True
-        end_offset = partition.end_offset
         self.queue.read_cold(
-            partial(read_stretch, partition, cursor, end_offset, min(COLD_FILL_BYTES, most_bytes))
-        ).addCallbacks(self._filled, self._fill_failed)
+            partial(read_stretch, partition, start, end_offset, min(COLD_FILL_BYTES, most_bytes))
+        ).addCallbacks(partial(self._filled, take), self._fill_failed)
         return False
 
-    def _receive(self, stretch: Stretch) -> None:
-        self.line.receive(stretch)
+    def _receive(self, take: Callable[[Stretch], None], stretch: Stretch) -> None:
+        take(stretch)
+        self.queue.queues.ahead.note(self)
         self.queue.turns.touch(self)
         for base_offset, end_offset, reason in stretch.unreadable:
             _log.error(
@@ -441,10 +456,10 @@ class LineReader:
                 reason,
             )
 
-    def _filled(self, stretch: Stretch) -> None:
+    def _filled(self, take: Callable[[Stretch], None], stretch: Stretch) -> None:
         self._is_filling = False
         if not self.is_ended:
-            self._receive(stretch)
+            self._receive(take, stretch)
             self.serve()
         self._tell_filled()
 
@@ -476,7 +491,17 @@ class LineReader:
 
     def rest(self, now_ms: int, idle_ms: int) -> None:
         """Nobody has asked for long: what was read ahead goes, and is read again when somebody asks."""
-        if now_ms - self.used_ms > idle_ms and not self._is_filling and not self._waiting:
+        if now_ms - self.used_ms > idle_ms:
+            self.let_go()
+
+    # --- for AheadBudget ----------------------------------------------------------------------------
+
+    @property
+    def held_bytes(self) -> int:
+        return self.line.held_bytes
+
+    def let_go(self) -> None:
+        if not self._is_filling and not self._waiting:
             self.line.forget_ahead()
 
     # --- ending -------------------------------------------------------------------------------------
@@ -485,7 +510,13 @@ class LineReader:
         """The queue is gone, or its files are read anew: nobody gets anything from here any more."""
         self.is_ended, self._error = True, error
         self.line.lapse_all()
+        self.queue.queues.ahead.leave(self)
         self._deadlines.clear()
         if self._deadline_timer is not None and self._deadline_timer.active():
             self._deadline_timer.cancel()
         self._send_away(lambda waiting: True, None)
+
+
+def _kept(item: Item | Mark) -> Item | Mark:
+    """What of an item that somebody has open is held here."""
+    return item if isinstance(item, Mark) or len(item.data) <= KEPT_BYTES else item.mark

@@ -18,6 +18,7 @@ from barbicel.config.queue_settings import QueueSettings
 from barbicel.config.settings import Config
 from barbicel.gateway.broker.broker import Broker
 from barbicel.gateway.broker.queue_groups import QueueGroups
+from barbicel.gateway.kestrel.ahead import AheadBudget
 from barbicel.gateway.kestrel.line_reader import LineReader
 from barbicel.gateway.kestrel.opening import PARTITION, Opening
 from barbicel.gateway.kestrel.queue import PutDone, Queue
@@ -56,6 +57,7 @@ class Queues:
         self.counters = Counters()
         self.groups = QueueGroups(broker.offsets)
         self.turns = Turns(self.groups, self.reactor)
+        self.ahead = AheadBudget()
         self._book = SettingsBook(config.kestrel_queues)
         self._opening = Opening(self)
         self._by_master: dict[str, Queue] = {}

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from barbicel.kestrel_compat.items import Item
+from barbicel.kestrel_compat.items import Item, Mark
 from barbicel.kestrel_compat.line import Line
 
 if TYPE_CHECKING:
@@ -16,10 +16,11 @@ __all__ = ["OpenRead", "Session"]
 
 
 class OpenRead(NamedTuple):
-    """`delivery` is its number, which tells it from a later one of the same item."""
+    """`delivery` is its number, which tells it from a later one of the same item. A large item is in the log
+    alone while its reader works on it."""
 
     reader: LineReader
-    item: Item
+    item: Item | Mark
     delivery: int
 
     @property

@@ -13,6 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from barbicel.codecs.kafka.compression import Codec
 from barbicel.codecs.kafka.new_batch import NewRecord, build_batch
 from barbicel.config.queue_settings import QueueSettings
+from barbicel.gateway.kestrel import line_reader
+from barbicel.gateway.kestrel.line_reader import KEPT_BYTES
 from barbicel.gateway.kestrel.session import Session
 from tests.gateway.kafka.in_memory import NOW_MS
 from tests.gateway.kestrel.in_memory_queues import Asked, InMemoryQueues
@@ -63,10 +65,17 @@ class QueueMachine(RuleBasedStateMachine):
         self.puts = 0
         self.is_in_agreement = True
 
-    @initialize(tail_bytes=st.sampled_from([0, 300, 1 << 20]), ahead_bytes=st.sampled_from([100, 1 << 20]))
-    def start(self, tail_bytes: int, ahead_bytes: int) -> None:
-        """With little or no memory for the newest data everything is read from the disk, and bit by bit."""
-        self.tail_bytes = tail_bytes
+    @initialize(
+        tail_bytes=st.sampled_from([0, 300, 1 << 20]),
+        ahead_bytes=st.sampled_from([100, 1 << 20]),
+        budget_bytes=st.sampled_from([0, 1000, 1 << 20]),
+        kept_bytes=st.sampled_from([0, 20, 1 << 20]),
+    )
+    def start(self, tail_bytes: int, ahead_bytes: int, budget_bytes: int, kept_bytes: int) -> None:
+        """With little or no memory for the newest data everything is read from the disk, and bit by bit. With
+        little of it for all queues together, or for what is open, it is read again and again."""
+        self.tail_bytes, self.budget_bytes = tail_bytes, budget_bytes
+        line_reader.KEPT_BYTES = kept_bytes
         self.small = {"default_journal_size_bytes": 1 << 20, "max_memory_size_bytes": ahead_bytes}
         self.open()
         self.queues.reactor.result(self.queues.broker.topics.create("k", 1, {"segment.bytes": "1048576"}))
@@ -74,6 +83,7 @@ class QueueMachine(RuleBasedStateMachine):
     def open(self) -> None:
         settings = {"tail_partition_bytes": self.tail_bytes, "background_threads": 1}
         self.queues = InMemoryQueues(Path("/data"), self.disk, self.model.now_ms, settings)
+        self.queues.queues.ahead.max_bytes = self.budget_bytes
         self.tell_settings()
 
     def tell_settings(self) -> None:
@@ -84,6 +94,12 @@ class QueueMachine(RuleBasedStateMachine):
         self.queues.rules(self.small, **{name: {**table, **self.small} for name, table in tables.items()})
 
     def teardown(self) -> None:
+        try:
+            self.end()
+        finally:
+            line_reader.KEPT_BYTES = KEPT_BYTES
+
+    def end(self) -> None:
         if hasattr(self, "queues"):
             try:
                 if self.is_in_agreement:  # or it would only hide what has gone wrong
