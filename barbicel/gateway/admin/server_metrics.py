@@ -52,6 +52,7 @@ def register_server_metrics(
             registry.add(family)
     registry.add_survey(_GroupSurvey(broker, positions).collectors)
     if queues is not None:
+        registry.add(_ahead_family(queues))
         registry.add_survey(_QueueSurvey(queues).collectors)
 
 
@@ -234,6 +235,15 @@ def _sync_families(disk: TimedDisk) -> Iterator[Family]:
 
 
 # --- Kestrel's queues -----------------------------------------------------------------------------------
+
+
+def _ahead_family(queues: Queues) -> Family:
+    return Family(
+        "barbicel_ahead_bytes",
+        "Memory for what queues have read ahead, or got back.",
+        "gauge",
+        lambda: _only(lambda: queues.ahead.held_bytes),
+    )
 
 
 class _QueueSurvey:
