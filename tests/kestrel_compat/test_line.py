@@ -189,8 +189,10 @@ def test_what_came_back_meanwhile_keeps_its_place() -> None:
     opened = [line.pop() for _ in range(4)]
     for item in opened:
         line.hand_out(item, None)
-    for item in (opened[2].mark, opened[1], opened[0].mark, opened[3].mark):
-        line.give_back(item)
+    line.give_back(opened[2].mark)
+    line.give_back(opened[1])
+    line.give_back(opened[0].mark)
+    line.give_back(opened[3].mark)
     line.restore(stretch(2, 3))
     assert line.missing == 0
     line.restore(stretch(0, 1))

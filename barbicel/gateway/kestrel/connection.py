@@ -184,6 +184,9 @@ class Connection(Protocol):
         # Before its open reads go back, or they would go to one of its own waiters.
         for serving in slots:
             serving.lose()
+            if serving.answer is not None:
+                serving.answer = b""  # nobody reads it, and it may be large
+        self._out.clear()
         self.shared.queues.end(self.session)
         self._kept = None
         self._server.disconnected(self)
@@ -346,9 +349,13 @@ class Connection(Protocol):
         slots, out = self._slots, self._out
         largest = 0
         while slots and (answer := slots[0].answer) is not None:
-            self._bytes_under_way -= slots.popleft().size_bytes
+            serving = slots.popleft()
+            self._bytes_under_way -= serving.size_bytes
             out.append(answer)
             size = len(answer)
+            if size >= LARGE_BYTES:
+                # It and the waiter that calls it have each other, and would be found with this much later.
+                serving.answer = b""
             self._out_bytes += size
             if size > largest:
                 largest = size

@@ -107,18 +107,20 @@ class _Fetching(_Text, Awaiting):
             return
         if result is None:
             counters.get_misses += 1
-            self._reply = replies.NO_ITEM
+            reply = replies.NO_ITEM
         else:
             counters.get_hits += 1
-            self._reply = replies.item(result.data)
+            reply = replies.item(result.data)
         if self._has_closed:
+            self._reply = reply
             self.client.shared.queues.settled(self._settled)
         else:
-            self.finish(self._reply)
+            self.finish(reply)
 
     def _settled(self, error: Exception | None) -> None:
+        reply, self._reply = self._reply, b""  # it may be large
         if error is None:
-            self.finish(self._reply)
+            self.finish(reply)
         else:
             self.fail(error)
 

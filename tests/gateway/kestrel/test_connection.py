@@ -25,6 +25,7 @@ from barbicel.gateway.kestrel.dialect import MEMCACHE
 from barbicel.gateway.kestrel.server import KestrelServer
 from barbicel.gateway.kestrel.shared import Controls, Shared
 from barbicel.gateway.kestrel.status import ServerStatus
+from barbicel.kestrel_compat.items import Item
 from barbicel.kestrel_compat.stats import Counters
 from tests.gateway.kafka.in_memory import untyped
 from tests.gateway.kestrel.held_queues import HeldQueues
@@ -440,3 +441,23 @@ def test_quit_waits_for_the_answers_before_it(held: Held) -> None:
     assert client.take() == b"STORED\r\n"
     assert client.is_closed
     assert held.queues.asked == []
+
+
+def test_a_large_answer_is_not_kept_by_who_has_called_it(held: Held) -> None:
+    """The waiter has the request and the request the waiter: the collector finds them much later."""
+    client = held.connect()
+    client.send(b"get q/t=1000\r\n")
+    asked = held.queues.next()
+    asked.done(Item(0, b"x" * LARGE_BYTES, 0, None, 0))
+    held.turn()
+    assert len(client.take()) > LARGE_BYTES
+    assert untyped(asked.done).__self__.answer == b""
+
+
+def test_an_answer_that_nobody_waits_for_any_more_is_not_kept(held: Held) -> None:
+    client = held.connect()
+    client.send(GET + GET)
+    _, second = held.queues.next(), held.queues.next()
+    second.done(Item(0, b"x" * LARGE_BYTES, 0, None, 0))
+    client.lose()
+    assert untyped(second.done).__self__.answer == b""
