@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from threading import Lock
+
 from barbicel.codecs.kafka.record_batch import decode_header
 from barbicel.errors import OffsetOutOfRange
 from barbicel.gateway.broker.partition import Partition
@@ -13,8 +16,17 @@ __all__ = ["FILL_BYTES", "decode_from", "is_cheap", "read_stretch"]
 FILL_BYTES = 64 << 10
 
 
+# One thread opens compressed batches at a time. Each may take 64 MiB three times over meanwhile, and holds
+# the interpreter's lock whenever that is copied: several at once would leave the reactor little of it.
+_OPENING = Lock()
+
+
 def is_cheap(batch: memoryview) -> bool:
-    return len(batch) <= 4 * FILL_BYTES and decode_header(batch).codec == 0
+    return len(batch) <= 4 * FILL_BYTES and _is_plain(batch)
+
+
+def _is_plain(batch: memoryview) -> bool:
+    return decode_header(batch).codec == 0
 
 
 def decode_from(batches: list[memoryview], cursor: int, partition: Partition, enough_bytes: int) -> Stretch:
@@ -40,5 +52,6 @@ def read_stretch(partition: Partition, cursor: int, end_offset: int, max_bytes: 
             if partition.start_offset > start:
                 continue  # retention came in between
             raise
-        stretch = decode_from(batches, cursor, partition, max_bytes)
+        with nullcontext() if all(map(_is_plain, batches)) else _OPENING:
+            stretch = decode_from(batches, cursor, partition, max_bytes)
         return stretch if batches else stretch._replace(end_offset=end_offset)
