@@ -30,6 +30,7 @@ from barbicel.keratin.handles import HandleBudget
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.passing import is_full, is_passing
 from barbicel.keratin.plan import RecoveryPlan
+from barbicel.keratin.readable import view_of
 from barbicel.keratin.recovery import plan_beside_writer, plan_recovery
 from barbicel.keratin.repair import apply_plan, clear_temporaries, cut_ahead, manifest_of
 from barbicel.keratin.retention import (
@@ -40,7 +41,6 @@ from barbicel.keratin.retention import (
 )
 from barbicel.keratin.segment import ActiveSegment
 from barbicel.keratin.settings import LogSettings
-from barbicel.keratin.view import View
 
 __all__ = ["Log"]
 
@@ -138,14 +138,7 @@ class Log(AppendableLog, Closing):
             self._handles.drop(stretch.base_offset)
             self._times.forget(stretch.base_offset)
         self.found = found
-        self._view = View(
-            recovered.sealed_segments,
-            last.base_offset,
-            indexes,
-            recovered.log_start_offset,
-            last.end_offset,
-            last.end_position,
-        )
+        self._view = view_of(recovered, indexes)
         self._manifest = recovered.manifest or manifest_of(recovered, self._clock())
         self._synced_offset, self._synced_position = recovered.next_offset, last.end_position
         # Of a producer whose batch was refused before this, those that follow it must be refused too.

@@ -21,7 +21,20 @@ from barbicel.keratin.time_index import TimeHit
 from barbicel.keratin.time_search import TimeSearch
 from barbicel.keratin.view import View
 
-__all__ = ["ReadableLog"]
+__all__ = ["ReadableLog", "view_of"]
+
+
+def view_of(recovered: RecoveryPlan, indexes: SegmentIndexes) -> View:
+    """All that was recovered. The indexes are the last segment's."""
+    last = recovered.segments[-1]
+    return View(
+        recovered.sealed_segments,
+        last.base_offset,
+        indexes,
+        recovered.log_start_offset,
+        last.end_offset,
+        last.end_position,
+    )
 
 
 class ReadableLog:
@@ -43,15 +56,7 @@ class ReadableLog:
         self.path_crc = zlib.crc32(self.path.encode("utf-8", "surrogateescape"))
         # What was found when the log was opened, before anything was done about it.
         self.found = found
-        last = recovered.segments[-1]
-        self._view = View(
-            recovered.sealed_segments,
-            last.base_offset,
-            indexes,
-            recovered.log_start_offset,
-            last.end_offset,
-            last.end_position,
-        )
+        self._view = view_of(recovered, indexes)
         self._handles = SegmentHandles(disk, self._layout, self._settings.max_open_segments, handles)
         self._reader = Reader(
             self._layout, self._handles, lambda: self._view, self._settings.index_stride_bytes
