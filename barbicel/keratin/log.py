@@ -100,6 +100,9 @@ class Log(AppendableLog, Closing):
         """
         if not self.is_read_only:
             return
+        with self._mutex:
+            if self._stopped is not None:  # its directory may be gone, or another log's by now
+                raise self._stopped
         # Without the mutex, for whoever appends would wait for it: as long as this is read-only, whatever
         # would change it is refused.
         lock = self._disk.lock(self._layout.lock)

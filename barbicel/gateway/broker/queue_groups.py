@@ -32,6 +32,19 @@ class Held(NamedTuple):
     # Open in the Kestrel that the queue was imported from, and until when.
     lent: dict[int, int]
 
+    def below(self, end_offset: int) -> Held:
+        """The same without the offsets from there on, which are new to everybody. Where a full disk keeps a
+        log that has lost its end from being recovered, groups are set back only when it is."""
+        last = self.acked.last
+        if last is not None and last.end > end_offset:
+            self.acked.remove(end_offset, last.end)
+        return Held(
+            min(self.frontier, end_offset),
+            self.acked,
+            {offset: count for offset, count in self.deliveries.items() if offset < end_offset},
+            {offset: until_ms for offset, until_ms in self.lent.items() if offset < end_offset},
+        )
+
 
 class QueueGroups:
     """Reactor thread only."""

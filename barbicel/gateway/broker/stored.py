@@ -110,7 +110,9 @@ class Stored:
                 return
             yield from records
             last = records[-1]
-            offset, max_bytes = last.end_offset, max_bytes - (last.position + last.size - records[0].position)
+            offset = last.end_offset
+            if not last.lost:  # what is behind a loss is read all the same
+                max_bytes -= last.position + last.size - records[0].position
 
     # --- by time --------------------------------------------------------------------------------------
 

@@ -288,14 +288,10 @@ class LineReader:
 
     def sweep(self) -> None:
         """Look for expired items, wherever they are, or for as many as the settings say."""
-        limit = self.settings.max_expire_sweep
-        if limit is not None:
-            self.expire_heads(limit)
-            self.serve()
-        elif not self._is_sweeping:
+        if not self._is_sweeping:
             self._is_sweeping = True
             # What cannot be read is told where that is found out.
-            self.expire_all().addBoth(lambda _: self._end_sweep())
+            self.expire_all(self.settings.max_expire_sweep).addBoth(lambda _: self._end_sweep())
 
     def _end_sweep(self) -> None:
         self._is_sweeping = False
@@ -303,14 +299,14 @@ class LineReader:
             self.serve()
 
     @inlineCallbacks
-    def expire_all(self) -> Generator[Deferred[None], Any, int]:
+    def expire_all(self, limit: int | None = None) -> Generator[Deferred[None], Any, int]:
         """The same, wherever they are. Fails if the log cannot be read."""
-        found = self.expire_heads(None)
-        while self._is_filling:
+        found = self.expire_heads(limit)
+        while self._is_filling and (limit is None or found < limit):
             filled: Deferred[None] = Deferred()
             self._when_filled.append(filled)
             yield filled
-            found += self.expire_heads(None)
+            found += self.expire_heads(None if limit is None else limit - found)
         return found
 
     def _first_or_fill(self) -> Item | Mark | None:

@@ -142,7 +142,7 @@ class Opening:
                     key = GroupKey(opened.name, PARTITION, group)
                     held = yield self._groups.load(key, queue.clock())
                     # What retention has taken is passed over by whoever reads.
-                    self._add(queue, key, Line(group, held.frontier, held.acked, held.deliveries, held.lent))
+                    self._add(queue, key, Line(group, *held.below(queue.partition.end_offset)))
         except BaseException:
             queue.drop()
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -16,6 +17,7 @@ from barbicel.gateway.broker.spare import SPARE_BYTES
 from barbicel.keratin import Log, NewRecord
 from tests.gateway.kafka.in_memory import Client, Gateway, batch, in_memory_gateway
 from tests.gateway.kafka.requests import fetch, only, produce, produced, values_of
+from tests.gateway.kestrel.in_memory_queues import in_memory_queues
 from tests.support.fault_disk import Fate, FaultDisk
 
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
@@ -216,3 +218,42 @@ def test_a_fault_keeps_none_of_the_others_from_being_opened(
     assert [record.levelno for record in caplog.records if "was not opened" in record.message] == [
         logging.ERROR
     ]
+
+
+def test_a_queue_that_was_asked_meanwhile_gives_what_comes_then() -> None:
+    """Its position was beyond the end that a crash has left."""
+    disk = FaultDisk()
+    with in_memory_queues(Path("/data"), disk) as queues:
+        for number in range(5):
+            queues.put("q", b"%d" % number * 500)
+        assert len(queues.get_all("q")) == 5
+        found = disk.crash(Fate.KEEP, Random(0))
+    for path, data in found.files().items():
+        if path.endswith(".log"):
+            written = data.rstrip(b"\0")
+            found.put(path, written[:-300] + bytes(300))
+    found.capacity_bytes = found.used_bytes - 20_000
+    with in_memory_queues(Path("/data"), found) as queues:
+        assert queues.get("q") is None
+        partition = queues.broker.topics.partition("q", 0)
+        assert partition is not None
+        assert (partition.is_writable, partition.end_offset) == (False, 4)
+        found.capacity_bytes = None
+        queues.reactor.result(queues.broker.topics.reopening.try_all())
+        assert partition.is_writable
+        queues.put("q", b"new")
+        queues.put("q", b"newer")
+        assert queues.get_all("q") == [b"new", b"newer"]
+
+
+def test_a_topic_that_was_deleted_meanwhile_is_forgotten(caplog: pytest.LogCaptureFixture) -> None:
+    disk = killed_and_full()
+    with started(disk) as gateway:
+        partition = partition_of(gateway)
+        disk.capacity_bytes = None
+        gateway.reactor.result(gateway.broker.topics.delete("t"))
+        gateway.reactor.result(gateway.broker.change(lambda: None))  # its files are removed before
+        assert not [path for path in disk.files() if path.startswith(partition.log.path)]
+        try_all(gateway)
+        assert not gateway.broker.topics.reopening.waiting
+    assert "open failed" not in caplog.text

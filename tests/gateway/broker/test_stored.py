@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from barbicel.codecs.kafka.record_batch import decode_header
-from barbicel.codecs.keratin_record import Record
+from barbicel.codecs.keratin_record import Record, encode_lost
 from barbicel.errors import OffsetOutOfRange, StoreError
 from barbicel.gateway.broker.stored import Stored
 from barbicel.keratin import Log, LogSettings, NewRecord
@@ -117,6 +117,18 @@ def test_what_leaves_the_disk_at_any_moment_of_a_read_is_not_left_out(
 
     monkeypatch.setattr(Log, "start_offset", property(start_offset))
     assert offsets(stored.read(2, END, 1 << 20, at_least_one=True))[:3] == [2, 3, 4]
+
+
+@pytest.mark.parametrize("max_bytes", [1, 40, 1000])
+def test_a_large_batch_behind_what_was_given_up_is_found(tmp_path: Path, max_bytes: int) -> None:
+    path = tmp_path / "log"
+    Log.open(str(path)).close()
+    with next(path.glob("segments/*.log")).open("ab") as file:
+        file.write(encode_lost(0, 5, T))
+    with Log.open(str(path)) as log:
+        log.append([NewRecord(bytes(100_000))])
+        (found,) = Stored(log, None).read(0, log.end_offset, max_bytes, at_least_one=True)
+        assert len(found) == 100_000
 
 
 def test_a_search_by_time_misses_nothing_that_leaves_the_disk_meanwhile(log: Log) -> None:

@@ -15,6 +15,7 @@ from barbicel.gateway.kestrel import counting, line_reader, stretches
 from barbicel.gateway.kestrel.line_reader import LineReader
 from barbicel.gateway.kestrel.session import Session
 from barbicel.gateway.kestrel.stretches import read_stretch
+from barbicel.gateway.kestrel.upkeep import IDLE_MS
 from barbicel.kestrel_compat.items import EXPIRY_HEADER, FOR_HEADER
 from barbicel.stroma.ranges import RangeSet
 from tests.gateway.kafka.in_memory import NOW_MS
@@ -215,6 +216,22 @@ def test_looking_for_expired_items_reads_nothing_again(
         queues.upkeep._expire_all()
         queues.quiesce()
     assert [queues.stats(name).expired_items for name in names] == [2] * 4
+
+
+def test_a_sweep_of_a_few_goes_on_where_the_head_has_to_be_read_again() -> None:
+    """An idle queue lets go of its head every second, between two looks."""
+    with in_memory_queues(Path("/data"), FaultDisk(), tail_partition_bytes=0) as queues:
+        queues.rules(SMALL, q={"max_expire_sweep": 2})
+        for _ in range(6):
+            queues.put("q", LARGE, expiry_ms=queues.now_ms + 500)
+        queues.advance(2 * IDLE_MS)
+        expired = []
+        for _ in range(4):
+            queues.reactor.result(queues.upkeep._trim_all())
+            queues.upkeep._expire_all()
+            queues.quiesce()
+            expired.append(queues.stats("q").expired_items)
+        assert expired == [2, 4, 6, 6]
 
 
 def test_a_queue_that_is_gone_is_not_counted(queues: InMemoryQueues) -> None:
