@@ -12,6 +12,9 @@ from kafka import KafkaConsumer  # type: ignore[import-untyped]
 from tests.cli.live import Live
 from tests.cli.support import document, words
 
+# One that ends in the middle of a rebalance can cost kafka-python its assignment (docs/compatibility.md).
+LONG_POLL_MS = 2_000
+
 
 def fill(live: Live, topic: str, group: str, messages: int = 5, read: int = 3) -> None:
     """A topic of one partition of which a group has read a part."""
@@ -25,7 +28,7 @@ def member(live: Live, topic: str, group: str) -> Iterator[Any]:
     consumer = KafkaConsumer(topic, bootstrap_servers=live.gateway.bootstrap, group_id=group)
     try:
         while not consumer.assignment():
-            consumer.poll(timeout_ms=100)
+            consumer.poll(timeout_ms=LONG_POLL_MS)
         yield consumer
     finally:
         consumer.close()
