@@ -1,7 +1,7 @@
 """What a single thread sleeps by until others have something for it.
 
-threading.Condition makes a lock for each wait, so that many may wait. This has one: it costs the thread and
-whoever wakes it half as much, and is used for every group of appends.
+threading.Condition makes a lock for each wait, so that many may wait. This has one, and makes none: it is
+used for every group of appends.
 """
 
 from __future__ import annotations
