@@ -3,8 +3,9 @@
 A client that has an answer thinks about it before it asks for what follows. Meanwhile that is read, so that
 the next fetch finds it in memory and has to wait for no thread. It begins with the second fetch that goes on
 where one has ended. A read is for two fetches, where there is room, and the next one begins when the first
-of them was answered: a thread costs more than reading does. There is never more of it than the budget; what
-nobody comes for gives way to the next. Reactor thread only.
+of them was answered: a thread costs more than reading does. What two fetches leave of it goes into the third,
+with what was read behind it: an answer with one batch takes a client as long as one with many. There is never
+more of it than the budget; what nobody comes for gives way to the next. Reactor thread only.
 """
 
 from __future__ import annotations
@@ -68,19 +69,30 @@ class ReadAhead:
     def held_bytes(self) -> int:
         return self._held_bytes
 
-    def take(self, partition: Partition, offset: int, max_bytes: int, *, at_least_one: bool) -> Pieces | None:
-        """Whole batches from the offset on, as many as may be had; None if they were not read."""
-        ahead = self._ahead.get((partition, offset))
+    def take(self, partition: Partition, offset: int, max_bytes: int, *, at_least_one: bool) -> Pieces:
+        """Whole batches from the offset on, as many as may be had of what was read."""
+        taken = self._take_one((partition, offset), max_bytes, at_least_one)
+        found = taken
+        while found:
+            max_bytes -= _size(found)
+            found = self._take_one((partition, _end_offset(found)), max_bytes, at_least_one=False)
+            if found:
+                taken = taken + found
+        return taken
+
+    def _take_one(self, place: Place, max_bytes: int, at_least_one: bool) -> Pieces:
+        """Of what was read together."""
+        ahead = self._ahead.get(place)
         if ahead is None or ahead.pieces is None:
-            return None
-        self._drop((partition, offset))
+            return []
         if ahead.size_bytes <= max_bytes:
-            return ahead.pieces
+            return self._drop(place).pieces or []
         taken = _cut(ahead.pieces, max_bytes, at_least_one)
         if taken:
+            self._drop(place)
             left_bytes = ahead.size_bytes - _size(taken)
             left = _Ahead(ahead.held_bytes, ahead.pieces[len(taken) :], left_bytes)
-            self._hold((partition, _end_offset(taken)), left)
+            self._hold((place[0], _end_offset(taken)), left)
         return taken
 
     def is_coming(self, partition: Partition, offset: int) -> bool:
@@ -109,10 +121,11 @@ class ReadAhead:
             self._reactor.callLater(0, partial(self._begin, partition, end_offset, max_bytes))
 
     def _begin(self, partition: Partition, offset: int, max_bytes: int) -> None:
-        """Read from there on, or behind what was read already, unless that is more than the next fetch."""
+        """Read from there on, or behind what was read already, unless much of that is for the fetch after the
+        next."""
         place = partition, offset
         ahead = self._ahead.get(place)
-        if ahead is not None and ahead.pieces is not None and ahead.size_bytes <= max_bytes:
+        if ahead is not None and ahead.pieces is not None and 2 * ahead.size_bytes <= 3 * max_bytes:
             place = partition, _end_offset(ahead.pieces)
         run_bytes = self._run_bytes(max_bytes)
         held_bytes = run_bytes + RECORD_FRAME_BYTES
@@ -180,14 +193,14 @@ def _end_offset(pieces: Pieces) -> int:
     return header.base_offset + header.last_offset_delta + 1
 
 
-def _cut(pieces: Pieces, max_bytes: int, at_least_one: bool) -> Pieces | None:
+def _cut(pieces: Pieces, max_bytes: int, at_least_one: bool) -> Pieces:
     found: Pieces = []
     for piece in pieces:
         max_bytes -= len(piece)
         if max_bytes < 0 and (found or not at_least_one):
             break
         found.append(piece)
-    return found or None
+    return found
 
 
 def _tell(waiting: list[Deferred[None]]) -> None:

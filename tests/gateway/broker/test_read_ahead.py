@@ -77,7 +77,7 @@ class Rig:
 
     def take(self, log: Log, offset: int, max_bytes: int = LIMIT, *, at_least_one: bool = True) -> list[int]:
         pieces = self.ahead.take(cast(Partition, log), offset, max_bytes, at_least_one=at_least_one)
-        return [int.from_bytes(piece[:8], "big") for piece in pieces or ()]
+        return [int.from_bytes(piece[:8], "big") for piece in pieces]
 
 
 def test_it_begins_with_the_second_fetch_that_goes_on_where_one_ended() -> None:
@@ -108,6 +108,49 @@ def test_a_read_is_for_two_fetches_and_the_next_begins_with_the_second() -> None
     assert rig.take(log, 12) == [12, 13, 14]
     assert rig.take(log, 15) == [15, 16, 17]
     assert rig.ahead.held_bytes == 0
+
+
+def test_what_two_fetches_leave_goes_with_what_was_read_behind_it() -> None:
+    """An answer with one batch takes a client as long as one with many."""
+    rig, log = Rig(budget_bytes=100 * HELD), Log()
+    # A read for two fetches has one batch more than the two take.
+    max_bytes = LIMIT + BATCH_BYTES // 2
+    for offset in (0, 3):
+        rig.answer(log, offset, max_bytes)
+    assert rig.finish_reads() == 1
+    assert rig.take(log, 6, max_bytes) == [6, 7, 8]
+    # Of what was read, 9 to 12 is there, more than one fetch: the next read begins all the same.
+    rig.answer(log, 6, max_bytes)
+    assert rig.finish_reads() == 1
+    assert rig.take(log, 9, max_bytes) == [9, 10, 11]
+    assert rig.take(log, 12, max_bytes) == [12, 13, 14]
+    assert rig.take(log, 15, max_bytes) == [15, 16, 17]
+    assert rig.take(log, 18, max_bytes) == [18, 19]
+    assert rig.ahead.held_bytes == 0
+
+
+def test_what_is_left_is_not_kept_back_for_what_is_still_being_read() -> None:
+    rig, log = Rig(budget_bytes=100 * HELD), Log()
+    max_bytes = LIMIT + BATCH_BYTES // 2
+    for offset in (0, 3):
+        rig.answer(log, offset, max_bytes)
+    assert rig.finish_reads() == 1
+    rig.take(log, 6, max_bytes)
+    rig.answer(log, 6, max_bytes)
+    rig.take(log, 9, max_bytes)
+    assert rig.take(log, 12, max_bytes) == [12]
+    assert rig.ahead.is_coming(cast(Partition, log), 13)
+    rig.finish_reads()
+    assert rig.take(log, 13, max_bytes) == [13, 14, 15]
+
+
+def test_a_stretch_of_which_nothing_may_be_had_stays() -> None:
+    rig, log = Rig(), Log()
+    for offset in (0, 3):
+        rig.answer(log, offset)
+    rig.finish_reads()
+    assert rig.take(log, 6, BATCH_BYTES - 1, at_least_one=False) == []
+    assert rig.take(log, 6) == [6, 7, 8]
 
 
 def test_a_read_is_for_one_fetch_where_something_would_have_to_give_way() -> None:
