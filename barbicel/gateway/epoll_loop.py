@@ -4,6 +4,7 @@
 - Threads wake it by an eventfd that is never read: epoll tells of each write to it once (EPOLLET).
 - What is to be told to a thread can be told once a turn, before it sleeps (`call_before_sleep`): one that is
   woken earlier finds the interpreter taken, and sleeps again.
+- The clock is looked at once a turn, and calls are looked through when one is due.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from twisted.internet.epollreactor import EPollReactor
 __all__ = ["PlainEPollReactor"]
 
 _log = logging.getLogger(__name__)
+
+# The kernel counts milliseconds in 31 bits.
+LONGEST_SLEEP_S = 2_000_000.0
 
 
 class PlainEPollReactor(EPollReactor):
@@ -44,12 +48,23 @@ class PlainEPollReactor(EPollReactor):
         while own._started:
             try:
                 while own._started:
-                    own.runUntilCurrent()
+                    sleep_s = self._make_calls()
                     self._end_turn()
-                    timeout = own.timeout()
-                    self.doPoll(own.running and timeout)
+                    self.doPoll(0.0 if own._newTimedCalls else sleep_s)
             except BaseException:  # as Twisted does
                 _log.exception("the event loop goes on after this")
+
+    def _make_calls(self) -> float:
+        """Those that are due, of threads and of timers; for how long the loop may sleep then."""
+        own: Any = self
+        if own._newTimedCalls:
+            own._insertNewDelayedCalls()
+        timed = own._pendingTimedCalls
+        left_s = timed[0].time - own.seconds() if timed else LONGEST_SLEEP_S
+        if left_s > 0 and not (own.threadCallQueue or own._justStopped):
+            return left_s if left_s < LONGEST_SLEEP_S else LONGEST_SLEEP_S
+        own.runUntilCurrent()
+        return 0.0
 
     def _end_turn(self) -> None:
         for function in self._before_sleep:
@@ -58,10 +73,10 @@ class PlainEPollReactor(EPollReactor):
             except BaseException:  # or nobody would be read from again
                 _log.exception("what is called before the event loop sleeps has failed")
 
-    def doPoll(self, timeout: float | None) -> None:
+    def doPoll(self, timeout: float) -> None:
         own: Any = self
         try:
-            events = own._poller.poll(-1 if timeout is None else timeout, len(own._selectables) + 1)
+            events = own._poller.poll(timeout, len(own._selectables) + 1)
         except InterruptedError:
             return
         selectables, act = own._selectables, own._doReadOrWrite

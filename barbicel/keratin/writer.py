@@ -285,6 +285,9 @@ class Writer(Closing):
 
     def _write(self, log: Log, requests: list[_Request]) -> None:
         """One write for the requests that fit the active segment together, then the next ones."""
+        if len(requests) == 1:
+            self._write_group(log, requests)
+            return
         first = 0
         while first < len(requests):
             room = log.room_bytes

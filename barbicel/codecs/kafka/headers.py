@@ -20,6 +20,9 @@ from barbicel.codecs.kafka.wire import (
 )
 
 __all__ = [
+    "CORRELATION_ID",
+    "CORRELATION_ID_AT",
+    "CORRELATION_ID_END",
     "RequestHeader",
     "RequestStart",
     "decode_request_header",
@@ -35,6 +38,8 @@ REQUEST_START = struct.Struct(
     "h"  # request_api_version
     "i"  # correlation_id
 )
+CORRELATION_ID_AT, CORRELATION_ID = 4, INT32
+CORRELATION_ID_END = CORRELATION_ID_AT + CORRELATION_ID.size
 # The client id has a classic length in both versions of the header, so that any broker can read it.
 REQUEST_HEAD = struct.Struct(
     ">"

@@ -53,7 +53,9 @@ class Appender:
         self._shards = [_Shard(self, settings) for _ in range(shards)]
         # Those that have something to write since the reactor has slept; else they are woken at once.
         self._unwoken: set[_Shard] = set()
-        self._wakes_before_sleep = call_before_sleep(reactor, self._wake_writers)
+        # Groups that the writers have committed, to be answered here.
+        self._delivered: deque[Sequence[Answer]] = deque()
+        self._is_called_before_sleep = call_before_sleep(reactor, self._end_turn)
         # While a group of several appends is answered: who is called when all of them are.
         self._then: dict[Callable[[], None], None] | None = None
 
@@ -73,7 +75,7 @@ class Appender:
     def _submit(self, shard: _Shard, log: Log, record: NewRecord, done: Done) -> bool:
         try:
             shard.writer.submit(
-                log, (record,), done, self._ack, wait=False, wake=not self._wakes_before_sleep
+                log, (record,), done, self._ack, wait=False, wake=not self._is_called_before_sleep
             )
             self._unwoken.add(shard)
         except QueueFull:
@@ -82,7 +84,12 @@ class Appender:
             done(error)
         return True
 
-    def _wake_writers(self) -> None:
+    def _end_turn(self) -> None:
+        while self._delivered:
+            try:
+                self._answer(self._delivered.popleft())
+            except BaseException:  # a fault of ours; the next group is answered all the same
+                _log.exception("a group of appends could not be answered")
         if self._unwoken:
             for shard in self._unwoken:
                 shard.writer.wake()
@@ -90,7 +97,11 @@ class Appender:
 
     def deliver(self, answers: Sequence[Answer]) -> None:
         """In a writer's thread: all answers of a group go over together."""
-        self._reactor.callFromThread(self._answer, answers)
+        self._delivered.append(answers)
+        if self._is_called_before_sleep:
+            self._reactor.wakeUp()
+        else:
+            self._reactor.callFromThread(self._end_turn)
 
     def when_answered(self, call: Callable[[], None]) -> bool:
         """Whether it is called, once, when all appends are answered that are being answered now. If there is

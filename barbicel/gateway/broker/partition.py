@@ -29,6 +29,7 @@ from barbicel.codecs.kafka.record_batch import (
     stamp,
     stamp_append_time,
 )
+from barbicel.codecs.kafka.wire import new_tuple
 from barbicel.codecs.producer_snapshot import ProducerSnapshot
 from barbicel.codecs.topic_file import Topic
 from barbicel.errors import (
@@ -306,7 +307,8 @@ class Partition:
         self.bytes_since_snapshot += len(data)
         self.appended_bytes += len(data)
         self._touched.add(self)
-        done(Produced(ErrorCode.NONE, outcome.base_offset, self._append_time(header)))
+        stored = ErrorCode.NONE, outcome.base_offset, self._append_time(header), None
+        done(new_tuple(Produced, stored))
 
     def _failure(self, error: Exception) -> Produced:
         if isinstance(error, LogClosed):  # the topic was deleted meanwhile, or the server stops

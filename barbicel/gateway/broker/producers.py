@@ -21,6 +21,7 @@ from typing import NamedTuple, TypeAlias
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.record_batch import CONTROL_BIT, BatchHeader
+from barbicel.codecs.kafka.wire import new_tuple
 from barbicel.codecs.producer_snapshot import (
     MAX_BATCHES,
     MAX_SEQUENCE,
@@ -244,7 +245,7 @@ class ProducerStates:
     def _next_sequence(self, header: BatchHeader) -> int:
         """What its producer must go on with after this batch."""
         if _has_sequence(header):
-            return header.last_sequence + 1 & MAX_SEQUENCE
+            return header.base_sequence + header.last_offset_delta + 1 & MAX_SEQUENCE
         epoch, next_sequence = self._place(header.producer_id) or (header.producer_epoch, 0)
         return next_sequence if header.producer_epoch == epoch else 0
 
@@ -276,11 +277,10 @@ class ProducerStates:
         before = self._stored.pop(header.producer_id, None)
         batches = () if before is None or before.epoch != header.producer_epoch else before.batches
         if _has_sequence(header):
-            first, last = header.base_sequence, header.last_sequence
-            batches = _extended(batches, StoredBatch(first, last, base_offset, header.max_timestamp))
-        self._stored[header.producer_id] = Producer(
-            header.producer_id, header.producer_epoch, header.max_timestamp, now_ms, batches
-        )
+            batch = header.base_sequence, header.last_sequence, base_offset, header.max_timestamp
+            batches = _extended(batches, new_tuple(StoredBatch, batch))
+        producer = header.producer_id, header.producer_epoch, header.max_timestamp, now_ms, batches
+        self._stored[header.producer_id] = new_tuple(Producer, producer)
         if len(self._stored) > self._max_producers:
             self._stored.popitem(last=False)
         self.advance(base_offset + header.last_offset_delta + 1)

@@ -24,14 +24,21 @@ class TailBlock:
 
     __slots__ = ("_data", "_end_offsets", "_end_positions", "base_position", "cost_bytes")
 
-    def __init__(self, data: memoryview, buffer_bytes: int, base_position: int) -> None:
+    def __init__(
+        self,
+        data: memoryview,
+        buffer_bytes: int,
+        base_position: int,
+        end_offsets: tuple[int, ...] = (),
+        end_positions: tuple[int, ...] = (),
+    ) -> None:
         self._data = data
         self.base_position = base_position
         # What it takes in memory.
-        self.cost_bytes = OWN_BYTES + buffer_bytes
+        self.cost_bytes = OWN_BYTES + buffer_bytes + OWN_BATCH_BYTES * len(end_offsets)
         # Of each batch, the latter within this block.
-        self._end_offsets = array("q")
-        self._end_positions = array("q")
+        self._end_offsets = array("q", end_offsets)
+        self._end_positions = array("q", end_positions)
 
     @classmethod
     def empty(cls, capacity: int, base_position: int) -> TailBlock:
@@ -41,19 +48,14 @@ class TailBlock:
     def of_one(cls, end_offset: int, batch: memoryview, base_position: int) -> TailBlock:
         """A batch as it is: it may be large, and is not copied."""
         data, buffer_bytes = _alone(batch)
-        block = cls(data, buffer_bytes, base_position)
-        block._note(end_offset, len(batch))
-        return block
+        return cls(data, buffer_bytes, base_position, (end_offset,), (len(batch),))
 
     def add(self, end_offset: int, batch: memoryview) -> None:
         """There must be room for it."""
         start = self.size_bytes
         self._data[start : start + len(batch)] = batch
-        self._note(end_offset, start + len(batch))
-
-    def _note(self, end_offset: int, end_position: int) -> None:
         self._end_offsets.append(end_offset)
-        self._end_positions.append(end_position)
+        self._end_positions.append(start + len(batch))
         self.cost_bytes += OWN_BATCH_BYTES
 
     def __len__(self) -> int:

@@ -20,21 +20,17 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer  # type: ignore[import-untyped]  # it has no types
 
-from barbicel.codecs.kafka.headers import (
-    decode_request_header,
-    encode_response_header,
-    has_flexible_response_header,
-)
-from barbicel.codecs.kafka.messages import is_flexible
+from barbicel.codecs.kafka.headers import CORRELATION_ID, CORRELATION_ID_AT, encode_response_header
 from barbicel.codecs.kafka.wire import MalformedRequest
 from barbicel.errors import BarbicelError
 from barbicel.gateway.access.authentication import NotAdmitted
 from barbicel.gateway.kafka.api import Address, Call, Later, Pieces, Reply
 from barbicel.gateway.kafka.fetch import fetched_bytes
 from barbicel.gateway.kafka.frames import LENGTH, SMALLEST_FRAME_BYTES, BadFrame, FrameReader
+from barbicel.gateway.kafka.request_heads import RequestHeads
 from barbicel.gateway.kafka.sasl_authenticate import TOKEN
 from barbicel.gateway.kafka.slot import Slot
-from barbicel.gateway.kafka.table import UnsupportedRequest, api_for, frame_limit
+from barbicel.gateway.kafka.table import ANY_REQUEST_BYTES, UnsupportedRequest, frame_limit
 from barbicel.gateway.sender import Sender
 from barbicel.gateway.twisted_types import Timer, Transport
 
@@ -55,6 +51,8 @@ MAX_BYTES_UNDER_WAY = 32 << 20
 READ_BYTES = 256 << 10
 # A request that is not about records and is longer than this is not read in the reactor's thread.
 LONG_BODY_BYTES = 32 << 10
+# Of an answer that is not there yet; whether something is the latter takes Python long to tell.
+NOT_YET = Later, Deferred
 # How long a client that is refused has to read why.
 READING_SECONDS = 0.2
 # How long whoever is sent away has to take what is left, once it was sent.
@@ -77,7 +75,8 @@ class KafkaConnection(Protocol):
         self._session = session
         # For as long as it is not known who the client is; then while it is muted.
         self._deadline: Timer | None = None
-        self._frames = FrameReader(server.max_request_bytes, frame_limit)
+        self._frames = FrameReader(server.max_request_bytes, frame_limit, ANY_REQUEST_BYTES)
+        self._heads = RequestHeads()
         self._slots: deque[Slot] = deque()
         self._bytes_under_way = 0
         self._sender = Sender(lambda grown_bytes: server.note_unread(self, grown_bytes))
@@ -108,8 +107,8 @@ class KafkaConnection(Protocol):
     @property
     def is_kept_back(self) -> bool:
         """More has arrived behind a request that has to be answered first."""
-        is_behind_one_alone = bool(self._slots) and self._slots[-1].is_alone
-        return self._frames.has_returned or (is_behind_one_alone and self._frames.is_within_a_frame)
+        frames, slots = self._frames, self._slots
+        return frames.has_returned or bool(slots and slots[-1].is_alone and frames.is_within_a_frame)
 
     @property
     def unread_bytes(self) -> int:
@@ -294,7 +293,9 @@ class KafkaConnection(Protocol):
                 return
             self._serve(frame)
             self._begin_frame()
-            if self._frames.is_within_a_frame and turns.is_over(end_s):
+            if not self._frames.is_within_a_frame:
+                return
+            if turns.is_over(end_s):
                 self._waits_for_turn = True
                 turns.wait(self)
                 return
@@ -311,19 +312,18 @@ class KafkaConnection(Protocol):
         self.go_on()
 
     def _serve(self, frame: bytearray) -> None:
-        view = memoryview(frame)
         session = self._session
+        size = len(frame) + LENGTH.size
         if session is not None and session.is_raw:
-            self._respond(Slot(TOKEN, self._call(0, None), b"", len(frame) + LENGTH.size), view, True)
+            self._respond(Slot(TOKEN, self._call(0, None), b"", size), memoryview(frame), True)
             return
-        header, body_at = decode_request_header(view, _is_flexible)
-        api, version = api_for(header.api_key, header.version)
+        head = self._heads.read(frame)
         if session is not None:
-            session.admit(api)
-        is_flexible_head = has_flexible_response_header(api.key, is_flexible(api.key, version))
-        head = encode_response_header(header.correlation_id, is_flexible_head)
-        slot = Slot(api, self._call(version, header.client_id), head, len(frame) + LENGTH.size)
-        self._respond(slot, view[body_at:], version == header.version)
+            session.admit(head.api)
+        (correlation_id,) = CORRELATION_ID.unpack_from(frame, CORRELATION_ID_AT)
+        answer_head = encode_response_header(correlation_id, head.has_flexible_answer)
+        slot = Slot(head.api, self._call(head.version, head.client_id), answer_head, size)
+        self._respond(slot, memoryview(frame)[head.body_at :], head.is_known_version)
 
     def _call(self, version: int, client_id: str | None) -> Call:
         server, sent_bytes = self._server, self._sender.sent_bytes
@@ -342,9 +342,7 @@ class KafkaConnection(Protocol):
             else:
                 request = api.decode_body(call.version, body) if is_known_version else None
                 reply = api.respond(call, request)
-            if isinstance(reply, Later):
-                reply.then = partial(self._finish_later, reply, slot)
-            elif not isinstance(reply, Deferred):
+            if not isinstance(reply, NOT_YET):
                 self._finish(reply, slot)
                 return
         except Exception as error:
@@ -352,7 +350,9 @@ class KafkaConnection(Protocol):
             return
         if call.session is not None:
             call.session.put_off_request()
-        if isinstance(reply, Deferred):
+        if isinstance(reply, Later):
+            reply.then = partial(self._finish_later, reply, slot)
+        else:
             reply.addCallback(self._finish, slot)
             reply.addErrback(lambda failure: self._fail(failure.value, slot))
 
@@ -506,11 +506,3 @@ def _stop_waiting(slot: Slot) -> None:
     """Nobody will be there for the answer."""
     if slot.is_only_waiting and slot.call.on_lost is not None:
         slot.call.on_lost()
-
-
-def _is_flexible(api_key: int, version: int) -> bool:
-    """For a request header; an API that is not known is refused before this matters."""
-    try:
-        return is_flexible(api_key, version)
-    except ValueError:
-        raise UnsupportedRequest(f"API key {api_key} is not served") from None

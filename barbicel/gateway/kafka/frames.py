@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from typing import NoReturn
 
 from barbicel.errors import BarbicelError
 
@@ -44,15 +45,17 @@ class BadFrame(BarbicelError):
 class FrameReader:
     """Feed it what arrives, and take the frames that are whole, without their lengths.
 
-    What is fed waits here until it is taken. `limit_of(api_key)` says how long a request of that kind may be.
+    What is fed waits here until it is taken. `limit_of(api_key)` says how long a request of that kind may be;
+    it is not asked about those of up to `any_bytes`.
     """
 
-    def __init__(self, max_bytes: int, limit_of: Callable[[int], int]) -> None:
+    def __init__(self, max_bytes: int, limit_of: Callable[[int], int], any_bytes: int = 0) -> None:
         self.max_bytes = max_bytes
         # The setting that the limit comes from.
         self.limit_name = "socket.request.max.bytes"
         self.smallest_bytes = SMALLEST_FRAME_BYTES
         self._limit_of = limit_of
+        self._any_bytes = any_bytes
         self._data = b""
         self._position = 0
         # Of the frame whose rest has not arrived: what is here of it, joined once when it is whole.
@@ -86,12 +89,19 @@ class FrameReader:
             return returned
         parts = self._parts
         if parts is None:
-            if len(self._data) - self._position < LENGTH.size:
-                return None
-            wanted_bytes = self._wanted_bytes = self._check_length()
             start = self._position + LENGTH.size
-            if 0 < wanted_bytes <= len(self._data) - start:
-                return self._take_whole(start, start + wanted_bytes)
+            left = len(self._data) - start
+            if left < 0:
+                return None
+            (wanted_bytes,) = LENGTH.unpack_from(self._data, self._position)
+            if not self.smallest_bytes <= wanted_bytes <= self.max_bytes:
+                self._refuse_length(wanted_bytes)
+            self._wanted_bytes = wanted_bytes
+            if 0 < wanted_bytes <= left:  # the usual request has arrived in one piece
+                frame = bytearray(memoryview(self._data)[start : start + wanted_bytes])
+                self._check_limit(frame)
+                self._position = start + wanted_bytes
+                return frame
             parts, self._arrived_bytes = [], 0
             self._parts = parts
             self._position = start
@@ -99,8 +109,7 @@ class FrameReader:
         _put(parts, memoryview(self._data)[self._position : end])
         self._arrived_bytes += end - self._position
         self._position = end
-        if self._arrived_bytes >= API_KEY.size:
-            self._check_limit(parts[0])
+        self._check_limit(parts[0])
         if self._arrived_bytes < self._wanted_bytes:
             return None
         self._parts = None
@@ -109,18 +118,7 @@ class FrameReader:
             return bytearray().join(parts)
         return first if isinstance(first, bytearray) else bytearray(first)
 
-    def _take_whole(self, start: int, end: int) -> bytearray:
-        """The usual request has arrived in one piece."""
-        frame = bytearray(memoryview(self._data)[start:end])
-        if len(frame) >= API_KEY.size:
-            self._check_limit(frame)
-        self._position = end
-        return frame
-
-    def _check_length(self) -> int:
-        (length,) = LENGTH.unpack_from(self._data, self._position)
-        if self.smallest_bytes <= length <= self.max_bytes:
-            return int(length)
+    def _refuse_length(self, length: int) -> NoReturn:
         for start, stranger in STRANGERS:
             if self._data.startswith(start, self._position):
                 raise BadFrame(f"not Kafka's protocol: {stranger}")
@@ -130,6 +128,8 @@ class FrameReader:
         )
 
     def _check_limit(self, start: bytearray | memoryview) -> None:
+        if self._wanted_bytes <= self._any_bytes or len(start) < API_KEY.size:
+            return
         (api_key,) = API_KEY.unpack_from(start)
         limit = self._limit_of(api_key)
         if self._wanted_bytes > limit:

@@ -28,6 +28,7 @@ from barbicel.codecs.kafka.produce import (
 )
 from barbicel.codecs.kafka.produced_batch import check_batch
 from barbicel.codecs.kafka.record_batch import BadBatch
+from barbicel.codecs.kafka.wire import new_tuple
 from barbicel.disk import Bytes
 from barbicel.errors import BarbicelError
 from barbicel.gateway.broker.partition import Partition, Produced
@@ -65,7 +66,7 @@ class _Collector(Later):
     def expect(self, topic: ProduceTopic) -> list[ProducePartitionResult]:
         """Where the results of a topic's partitions go, a place for each; they are told of by `settle`."""
         results = [_UNANSWERED] * len(topic.partitions)
-        self._results.append(ProduceTopicResult(topic.name, topic.topic_id, results))
+        self._results.append(new_tuple(ProduceTopicResult, (topic.name, topic.topic_id, results)))
         self._left += len(results)
         return results
 
@@ -78,19 +79,15 @@ class _Collector(Later):
         produced: Produced,
     ) -> None:
         number = topic.partitions[place][0]
-        results[place] = ProducePartitionResult(
-            number,
-            produced.error_code,
-            produced.base_offset,
-            produced.log_append_time_ms,
-            -1 if partition is None or produced.error_code else partition.start_offset,
-            produced.message,
-        )
-        if produced.error_code:
-            self._is_only_storage &= produced.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-            name = ErrorCode(produced.error_code).name
+        error_code, base_offset, append_time_ms, message = produced
+        start_offset = -1 if partition is None or error_code else partition.start_offset
+        fields = number, error_code, base_offset, append_time_ms, start_offset, message, (), None
+        results[place] = new_tuple(ProducePartitionResult, fields)
+        if error_code:
+            self._is_only_storage &= error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            name = ErrorCode(error_code).name
             topic_name = (topic.name or "topic")[:MAX_NAME_CHARS]
-            self._refused.append(f"{topic_name}-{number}: {produced.message or name}")
+            self._refused.append(f"{topic_name}-{number}: {message or name}")
         self._left -= 1
         # It leads back here: whoever is told lets go of it, and needs no garbage collector.
         if not self._left and (then := self.then) is not None:

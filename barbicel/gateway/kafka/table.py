@@ -51,7 +51,7 @@ from barbicel.gateway.kafka import (
 )
 from barbicel.gateway.kafka.api import Api
 
-__all__ = ["TABLE", "UnsupportedRequest", "api_for", "frame_limit"]
+__all__ = ["ANY_REQUEST_BYTES", "TABLE", "UnsupportedRequest", "api_for", "frame_limit"]
 
 TABLE: Mapping[int, Api] = {
     module.API.key: module.API
@@ -106,6 +106,8 @@ FRAME_LIMITS: Mapping[int, int] = {
     11: 8 << 20,  # JoinGroup
     14: 8 << 20,  # SyncGroup
 }
+# So long any of them may be.
+ANY_REQUEST_BYTES = min(MAX_OTHER_FRAME_BYTES, *FRAME_LIMITS.values())
 
 
 class UnsupportedRequest(BarbicelError):
