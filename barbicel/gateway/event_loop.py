@@ -90,12 +90,13 @@ class PromptServer(tcp.Server):
         """Send from where they lie; how many bytes the kernel has taken. If that is not all, the producer,
         which there must be, is paused until it takes more. Not to be mixed with `write`."""
         sent = 0
+        is_one = len(pieces) == 1
         if self._has_sent_all:
             try:
-                sent = self.socket.send(pieces[0]) if len(pieces) == 1 else self.socket.sendmsg(pieces)
+                sent = self.socket.send(pieces[0]) if is_one else self.socket.sendmsg(pieces)
             except OSError:
                 sent = 0  # as above
-        if sent < sum(map(len, pieces)):
+        if sent < (len(pieces[0]) if is_one else sum(map(len, pieces))):
             own: Any = self  # Twisted's side of it has no types
             own.producerPaused = True
             own.producer.pauseProducing()

@@ -29,6 +29,7 @@ from barbicel.keratin.records import Ack, Appended, NewRecord, check_records
 from barbicel.keratin.repair import manifest_of
 from barbicel.keratin.segment import ActiveSegment
 from barbicel.keratin.syncing import OnlySync
+from barbicel.keratin.view import View
 
 __all__ = ["AppendableLog", "active_indexes"]
 
@@ -153,8 +154,9 @@ class AppendableLog(ReadableLog):
         return active
 
     def _show(self, end_offset: int, end_position: int) -> None:
-        if end_offset > self._view.end_offset:
-            self._view = self._view._replace(end_offset=end_offset, end_position=end_position)
+        view = self._view
+        if end_offset > view.end_offset:
+            self._view = View(*view[:4], end_offset, end_position)
 
     def sync(self) -> None:
         """Make all that was written before durable, then show it to readers.

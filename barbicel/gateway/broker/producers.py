@@ -283,7 +283,9 @@ class ProducerStates:
         self._stored[header.producer_id] = new_tuple(Producer, producer)
         if len(self._stored) > self._max_producers:
             self._stored.popitem(last=False)
-        self.advance(base_offset + header.last_offset_delta + 1)
+        end_offset = base_offset + header.last_offset_delta + 1
+        if end_offset > self._exact_until:
+            self._exact_until = end_offset
 
 
 def _has_sequence(header: BatchHeader) -> bool:

@@ -17,6 +17,7 @@ OWN_BATCH_BYTES = 20
 # A batch is a part of the request that it came in. The whole request stays in memory for as long as the
 # batch does, so one that is less than half of it is copied.
 WHOLE_IN_PARTS = 2
+BUFFERS = bytes, bytearray
 
 
 class TailBlock:
@@ -29,26 +30,26 @@ class TailBlock:
         data: memoryview,
         buffer_bytes: int,
         base_position: int,
-        end_offsets: tuple[int, ...] = (),
-        end_positions: tuple[int, ...] = (),
+        end_offsets: array[int] | list[int],
+        end_positions: array[int] | list[int],
     ) -> None:
         self._data = data
         self.base_position = base_position
         # What it takes in memory.
         self.cost_bytes = OWN_BYTES + buffer_bytes + OWN_BATCH_BYTES * len(end_offsets)
         # Of each batch, the latter within this block.
-        self._end_offsets = array("q", end_offsets)
-        self._end_positions = array("q", end_positions)
+        self._end_offsets = end_offsets
+        self._end_positions = end_positions
 
     @classmethod
     def empty(cls, capacity: int, base_position: int) -> TailBlock:
-        return cls(memoryview(bytearray(capacity)), capacity, base_position)
+        return cls(memoryview(bytearray(capacity)), capacity, base_position, array("q"), array("q"))
 
     @classmethod
     def of_one(cls, end_offset: int, batch: memoryview, base_position: int) -> TailBlock:
         """A batch as it is: it may be large, and is not copied."""
         data, buffer_bytes = _alone(batch)
-        return cls(data, buffer_bytes, base_position, (end_offset,), (len(batch),))
+        return cls(data, buffer_bytes, base_position, [end_offset], [len(batch)])
 
     def add(self, end_offset: int, batch: memoryview) -> None:
         """There must be room for it."""
@@ -92,7 +93,7 @@ class TailBlock:
 def _alone(batch: memoryview) -> tuple[memoryview, int]:
     """The batch, and how large the buffer is that it keeps in memory."""
     whole = batch.obj
-    if isinstance(whole, bytes | bytearray):
+    if isinstance(whole, BUFFERS):
         if len(whole) > WHOLE_IN_PARTS * len(batch):
             return memoryview(bytes(batch)), len(batch)
         return batch, len(whole)

@@ -177,12 +177,13 @@ class KafkaConnection(Protocol):
     def dataReceived(self, data: bytes) -> None:
         if self._is_lost:
             return
+        size = len(data)
         self.active_at_s = self._server.seconds()
         if not self._frames.is_within_a_frame:
             self._begin_frame()
-        self.frame_bytes += len(data)
-        self._held_bytes += len(data)
-        self._server.take_bytes(len(data))
+        self.frame_bytes += size
+        self._held_bytes += size
+        self._server.take_bytes(size)
         self._fit_buffer()
         self._frames.feed(data)
         self.go_on()
@@ -468,14 +469,11 @@ class KafkaConnection(Protocol):
     def _may_serve(self) -> bool:
         return not (self._slots and self._slots[-1].is_alone) and self._has_room()
 
-    def _may_read(self) -> bool:
-        """Behind a fetch clients rarely send anything, so reading is not stopped before they do."""
-        return self._has_room() and not self.is_kept_back and self._server.may_read(self)
-
     def _read_or_pause(self) -> None:
+        """Behind a fetch clients rarely send anything, so reading is not stopped before they do."""
         if self._is_lost:
             return
-        may_read = self._may_read()
+        may_read = self._has_room() and not self.is_kept_back and self._server.may_read(self)
         if may_read and not self._is_reading:
             self._is_reading = True
             self.active_at_s = self._server.seconds()

@@ -210,6 +210,8 @@ class KafkaServer(ServerFactory):
         Requests that have begun could use up the budget, none of them whole. So one may always be finished,
         and whoever holds little may always go on: it waits for nobody who sends half of something large.
         """
+        if self.has_room and self._favoured is None:
+            return True
         if self._favoured is connection and not connection.is_within_a_frame:
             self._favour_another()
         if self.has_room or not connection.holds_much or self._favoured is connection:
