@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from barbicel.gateway.epoll_loop import PlainEPollReactor
+from barbicel.gateway.epoll_loop import LONGEST_SLEEP_S, PlainEPollReactor
 from barbicel.gateway.event_loop import call_before_sleep
 from tests.gateway.kafka.in_memory import HandReactor, untyped
 
@@ -93,6 +93,48 @@ def test_before_it_sleeps_all_of_a_turn_is_done(loop: Loop) -> None:
     loop.reactor.callFromThread(happened.append, "more")
     loop.run()
     assert happened[:3] == ["handed over", "more", "sleeps"]
+
+
+def test_what_is_to_be_done_next_is_done_without_sleep(loop: Loop) -> None:
+    """A call that is made before it sleeps ends the loop, though nothing wakes it and no timer is near."""
+    calls = iter([lambda: loop.reactor.callLater(0, loop.reactor.stop)])
+    loop.reactor.call_before_sleep(lambda: next(calls, lambda: None)())
+    loop.run()
+
+
+def test_timers_come_in_their_order_and_one_beyond_what_the_kernel_counts_is_no_harm(loop: Loop) -> None:
+    happened: list[str] = []
+    far = loop.reactor.callLater(10**10, happened.append, "far")
+    loop.reactor.callLater(0.02, happened.append, "second")
+    loop.reactor.callLater(0.01, happened.append, "first")
+    loop.reactor.callLater(0.03, loop.reactor.stop)
+    loop.run()
+    assert happened == ["first", "second"]
+    far.cancel()
+
+
+def test_without_a_timer_it_sleeps_until_it_is_woken(loop: Loop) -> None:
+    sleeps: list[float] = []
+    is_asleep = threading.Event()
+    poll = loop.reactor.doPoll
+
+    def sleep(seconds: float) -> None:
+        sleeps.append(seconds)
+        if seconds:
+            is_asleep.set()
+        poll(seconds)
+
+    def stop() -> None:
+        assert is_asleep.wait(DEADLINE_S)
+        loop.reactor.callFromThread(loop.reactor.stop)
+
+    loop.reactor.doPoll = sleep
+    loop.reactor.callLater(10**10, lambda: None)
+    loop.beside(stop)
+    loop.reactor.run(installSignalHandlers=False)
+    assert max(sleeps) == LONGEST_SLEEP_S
+    # It sleeps, rather than to look all the time whether there is something to do.
+    assert len(sleeps) < 10
 
 
 def test_a_reactor_of_another_kind_tells_nobody_that_it_sleeps() -> None:

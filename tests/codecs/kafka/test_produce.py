@@ -341,6 +341,20 @@ def test_others_read_what_was_answered(version: int, codec: Codec) -> None:
     check()
 
 
+@every_version_and_codec
+def test_others_read_that_one_partition_has_stored_what_came(version: int, codec: Codec) -> None:
+    """The usual answer, which is put together in another way: of the same topic again, and of another."""
+    for name, topic_id, numbers in (("events", NO_ID, (7, 8)), ("b" * 249, b"\7" * 16, (0,))):
+        for number in numbers:
+            stored = ProducePartitionResult(number, 0, number + (1 << 40), -1, number)
+            topics = [ProduceTopicResult(name, topic_id, [stored])]
+            for throttle_ms in (0, 5):
+                body = encode_produce_response(version, topics, throttle_ms)
+                assert codec.read_response(PRODUCE, version, body) == answered(
+                    version, topics, throttle_ms, []
+                )
+
+
 def test_an_answer_needs_what_its_version_calls_the_topic() -> None:
     with pytest.raises(ValueError, match="a topic without a name"):
         encode_produce_response(12, [ProduceTopicResult(None, NO_ID, [])])

@@ -131,3 +131,23 @@ def test_an_answer_that_raises_keeps_nobody_from_being_called(
     with caplog.at_level(logging.CRITICAL):
         bench.appender._answer([(fail, Appended(0, 1)), (fail, Appended(1, 1))])
     assert happened == ["called", "called"]
+
+
+def test_a_group_that_cannot_be_answered_keeps_no_other_from_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench(tmp_path, WriterSettings(), shards=1)
+
+    def fail() -> None:
+        bench.turns += 1
+        raise RuntimeError("a fault")
+
+    bench.appender._after_turn = fail
+    with caplog.at_level(logging.CRITICAL):
+        for number in range(2):
+            bench.append(number, log=number)
+            bench.wait(number + 1)
+    assert (bench.turns, len(bench.outcomes)) == (2, 2)
+    bench.appender.close()
+    for log in bench.logs:
+        log.close()

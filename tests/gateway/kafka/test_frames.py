@@ -94,6 +94,24 @@ def test_an_api_has_a_limit_of_its_own_known_from_its_first_two_bytes(cut: int) 
         taken(frames, [stream[:cut], stream[cut:]])
 
 
+@pytest.mark.parametrize("cut", [5, 6, 20])
+def test_what_any_request_may_have_is_not_asked_about(cut: int) -> None:
+    asked: list[int] = []
+
+    def limit_of(key: int) -> int:
+        asked.append(key)
+        return SMALL_LIMIT
+
+    frames = FrameReader(LIMIT, limit_of, SMALL_LIMIT)
+    body = struct.pack(">h", SMALL_KEY) + bytes(SMALL_LIMIT - 2)
+    stream = frame(body) + frame(body + b"x")
+    assert taken(frames, [stream[:cut], stream[cut : 4 + SMALL_LIMIT]]) == [body]
+    assert asked == []
+    with pytest.raises(BadFrame, match=f"with {SMALL_LIMIT + 1} bytes; allowed are {SMALL_LIMIT}"):
+        taken(frames, [stream[4 + SMALL_LIMIT :]])
+    assert asked == [SMALL_KEY]
+
+
 def test_a_length_alone_takes_no_memory() -> None:
     frames = FrameReader(2**31 - 1, lambda key: 2**31 - 1)
     tracemalloc.start()
