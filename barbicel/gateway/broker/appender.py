@@ -85,7 +85,8 @@ class Appender:
         return True
 
     def _end_turn(self) -> None:
-        while self._delivered:
+        # Those that are here by now; whoever delivers another one wakes the loop.
+        for _ in range(len(self._delivered)):
             try:
                 self._answer(self._delivered.popleft())
             except BaseException:  # a fault of ours; the next group is answered all the same
