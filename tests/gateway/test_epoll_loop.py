@@ -22,6 +22,7 @@ class Loop:
 
     def __init__(self) -> None:
         self.reactor: Any = PlainEPollReactor()
+        self._threads: list[threading.Thread] = []
 
     def run(self) -> None:
         late = self.reactor.callLater(DEADLINE_S, self.reactor.stop)
@@ -31,18 +32,25 @@ class Loop:
 
     def beside(self, function: Callable[[], None]) -> None:
         """Call it in a thread, once the loop runs."""
-        self.reactor.callWhenRunning(threading.Thread(target=function).start)
+        thread = threading.Thread(target=function)
+        self._threads.append(thread)
+        self.reactor.callWhenRunning(thread.start)
+
+    def close(self) -> None:
+        """The reactor leaves its descriptors to the end of the process."""
+        for thread in self._threads:  # it may be about to wake a loop that has ended
+            thread.join(DEADLINE_S)
+        self.reactor.removeAll()
+        self.reactor._poller.close()
+        os.close(self.reactor._wake)
+        untyped(self.reactor).waker.connectionLost(None)
 
 
 @pytest.fixture
 def loop() -> Iterator[Loop]:
     loop = Loop()
     yield loop
-    # The reactor leaves its descriptors to the end of the process.
-    loop.reactor.removeAll()
-    loop.reactor._poller.close()
-    os.close(loop.reactor._wake)
-    untyped(loop.reactor).waker.connectionLost(None)
+    loop.close()
 
 
 def test_what_threads_hand_over_is_done_in_their_order(loop: Loop) -> None:
