@@ -9,7 +9,7 @@ from contextlib import suppress
 from barbicel.disk import Disk, File
 from barbicel.errors import CorruptFile, DiskError, LogClosed
 from barbicel.keratin.examine import read_log_header
-from barbicel.keratin.index import SparseIndex
+from barbicel.keratin.index import IndexHit, SparseIndex
 from barbicel.keratin.indexes import SegmentIndexes, are_vouched_for, read_index, read_time_index
 from barbicel.keratin.layout import Layout
 from barbicel.keratin.time_index import TimeIndex
@@ -31,6 +31,8 @@ class SegmentHandle:
         self._times: TimeIndex | None = None
         # Derived from the records where the files are of no use; then they are used instead.
         self.rebuilt: SegmentIndexes | None = None
+        # Where the last read ended, which most go on from. A hint like an index's entry.
+        self.went_on_at: IndexHit | None = None
         self.base_offset = base_offset
         self.users = 0
         self.is_dropped = False

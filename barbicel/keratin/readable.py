@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 
 from barbicel.codecs.keratin_format import SealedSegment
-from barbicel.codecs.keratin_record import Record
+from barbicel.codecs.keratin_record import Payloads, Record
 from barbicel.disk import Disk
 from barbicel.errors import CorruptLog
 from barbicel.keratin.handles import HandleBudget, SegmentHandles
@@ -115,9 +115,9 @@ class ReadableLog:
         """See Reader.scan."""
         return self._reader.scan(from_offset, max_bytes=max_bytes, max_records=max_records)
 
-    def read(self, from_offset: int, max_bytes: int) -> list[Record]:
+    def read(self, from_offset: int, end_offset: int, max_bytes: int) -> Payloads:
         """See Reader.read."""
-        return self._reader.read(from_offset, max_bytes)
+        return self._reader.read(from_offset, end_offset, max_bytes)
 
     def offset_for_time(self, timestamp_ms: int) -> TimeHit | None:
         """The first record whose timestamp is not below the given one."""

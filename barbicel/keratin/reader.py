@@ -13,7 +13,14 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from barbicel.codecs.keratin_format import LOG_HEADER_BYTES
-from barbicel.codecs.keratin_record import Record, decode_records, peek_record, step_to_offset
+from barbicel.codecs.keratin_record import (
+    Payloads,
+    Record,
+    decode_payloads,
+    decode_records,
+    peek_record,
+    step_to_offset,
+)
 from barbicel.errors import CorruptFile, CorruptLog, DiskError, OffsetOutOfRange, OffsetsLost
 from barbicel.keratin.examine import examine
 from barbicel.keratin.handles import SegmentHandle, SegmentHandles
@@ -56,21 +63,26 @@ class Reader:
             raise OffsetsLost(record.offset, record.end_offset, self._layout.root)
         return record
 
-    def read(self, from_offset: int, max_bytes: int) -> list[Record]:
-        """The records from the one that contains the offset on, as one read of a segment has them, those of a
-        loss included. None where anything is odd, or where the first one is larger: `scan` has those."""
+    def read(self, from_offset: int, end_offset: int, max_bytes: int) -> Payloads:
+        """What is in the records below `end_offset`, from the one that contains `from_offset` on, as one read
+        of a segment has them. Less, or nothing, where there is a loss or anything odd, or where the first one
+        is larger: `scan` has those."""
         view = self._view()
         if not view.start_offset <= from_offset < view.end_offset:
-            return []
+            return Payloads([], from_offset, 0, 0)
         stretch = view.stretch_at(from_offset)
         with self.open(stretch, from_offset) as handle:
-            found = self._seek(handle, stretch, from_offset)
-            if found is None:
-                return []
-            next_offset, position = found.hit
-            wanted = min(max_bytes, LIMITED_CHUNK_BYTES, stretch.end_position - position)
-            data = memoryview(handle.file.pread(wanted, position))
-        return decode_records(data, position, next_offset).records
+            hit = handle.went_on_at
+            if hit is None or hit.offset != from_offset:
+                sought = self._seek(handle, stretch, from_offset)
+                if sought is None:
+                    return Payloads([], from_offset, 0, 0)
+                hit = sought.hit
+            wanted = min(max_bytes, LIMITED_CHUNK_BYTES, stretch.end_position - hit.position)
+            data = memoryview(handle.file.pread(wanted, hit.position))
+            found = decode_payloads(data, hit.offset, min(end_offset, view.end_offset))
+            handle.went_on_at = IndexHit(found.next_offset, hit.position + found.size)
+        return found
 
     def scan(
         self, from_offset: int, *, max_bytes: int | None = None, max_records: int | None = None

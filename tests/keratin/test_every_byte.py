@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from barbicel.codecs.keratin_record import Record
+from barbicel.codecs.keratin_record import Payloads
 from barbicel.errors import BarbicelError, CorruptLog, LogStopped
 from barbicel.keratin import Ack, Log, LogSettings, NewRecord
 from tests.support.fault_disk import Fate, FaultDisk
@@ -88,8 +88,7 @@ def check(truth: Truth, disk: FaultDisk, changed: Changed) -> None:
         assert changed.is_cut or log.found.segments[-1].torn is not None
     unreadable = set()
     for offset in range(end):
-        for record in reads(log, offset):
-            assert bytes(record.payload) == truth.contents[record.offset]
+        check_read(truth, log, offset)
         try:
             assert bytes(log.fetch(offset).payload) == truth.contents[offset]
         except CorruptLog as error:
@@ -105,16 +104,20 @@ def check(truth: Truth, disk: FaultDisk, changed: Changed) -> None:
     check_append(log)
 
 
-def reads(log: Log, offset: int) -> list[Record]:
+def check_read(truth: Truth, log: Log, offset: int) -> None:
     """What one read has: as much as a scan from there, or less."""
-    records: list[Record] = []
+    found = Payloads([], offset, 0, 0)
     with suppress(CorruptLog):
-        records = log.read(offset, 1 << 20)
-    if records:
-        assert records[0].offset <= offset < records[0].end_offset
-        expected = range(records[0].offset, records[-1].end_offset)
-        assert [at for one in records for at in range(one.offset, one.end_offset)] == list(expected)
-    return records
+        found = log.read(offset, log.end_offset, 1 << 20)
+    expected: list[bytes] = []
+    at = offset
+    while len(expected) < len(found.views):
+        expected.append(truth.contents[at])
+        at += 1
+        while at < found.next_offset and truth.contents[at] is expected[-1]:
+            at += 1
+    assert found.views == expected
+    assert at == found.next_offset or not expected
 
 
 def check_scan(truth: Truth, log: Log, *, is_whole: bool) -> None:

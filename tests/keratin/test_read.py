@@ -1,4 +1,4 @@
-"""One read of a segment: what a scan finds there, or nothing. test_every_byte.py damages it."""
+"""One read of a segment: what a scan finds there, or less. test_every_byte.py damages it."""
 
 from __future__ import annotations
 
@@ -30,13 +30,6 @@ def log(disk: FaultDisk) -> Log:
     return log
 
 
-def told(records: list[Record]) -> list[tuple[int, int, int, bytes, bytes, int]]:
-    return [
-        (one.offset, one.span, one.timestamp_ms, bytes(one.headers), bytes(one.payload), one.position)
-        for one in records
-    ]
-
-
 def scanned(log: Log, offset: int) -> list[Record]:
     """As far as there is no damage."""
     found: list[Record] = []
@@ -49,14 +42,46 @@ def scanned(log: Log, offset: int) -> list[Record]:
 def test_it_is_what_a_scan_finds(log: Log, max_bytes: int) -> None:
     ends = {segment.last_offset + 1 for segment in log.segments} | {log.end_offset}
     for offset in range(log.end_offset):
-        found = log.read(offset, max_bytes)
-        assert told(found) == told(scanned(log, offset))[: len(found)]
-        assert sum(record.size for record in found) <= max_bytes
+        found = log.read(offset, log.end_offset, max_bytes)
+        same = scanned(log, offset)[: len(found.views)]
+        assert found.views == [record.payload for record in same]
+        assert found.size == sum(record.size for record in same) <= max_bytes
+        if same:
+            assert found.next_offset == same[-1].end_offset
         if max_bytes == 1 << 20:
-            assert found[0].offset <= offset < found[0].end_offset
-            assert found[-1].end_offset in ends
+            assert same[0].offset <= offset < same[0].end_offset
+            assert found.next_offset in ends
+
+
+def test_it_goes_no_further_than_it_is_told(log: Log) -> None:
+    """Not even where there is more: what nobody has synced is not for everybody."""
+    for end_offset in range(0, 10 * SPAN, SPAN):
+        found = log.read(0, end_offset, 1 << 20)
+        assert (found.next_offset, len(found.views)) == (end_offset, end_offset // SPAN)
+
+
+def test_how_large_the_next_one_is_it_says_where_its_head_was_read(log: Log) -> None:
+    first, second, *_ = scanned(log, 0)
+    for more_bytes in range(second.size + 1):
+        found = log.read(0, log.end_offset, first.size + more_bytes)
+        is_cut = 36 <= more_bytes < second.size
+        assert found.cut_bytes == (len(second.payload) if is_cut else 0)
+        assert len(found.views) == 1 + (more_bytes == second.size)
+
+
+def test_whoever_goes_on_where_a_read_has_ended_finds_what_follows(log: Log, disk: FaultDisk) -> None:
+    """Without a search; what two readers at different places are told of each other's ends harms neither."""
+    ends = [0, 50 * SPAN]
+    for _ in range(40):
+        for reader in (0, 1):
+            found = log.read(ends[reader], log.end_offset, 300)
+            expected = scanned(log, ends[reader])[: len(found.views)]
+            assert found.views == [record.payload for record in expected] != []
+            ends[reader] = found.next_offset
+            if ends[reader] == log.end_offset:
+                ends[reader] = 0
 
 
 @pytest.mark.parametrize("offset", [-1, COUNT * SPAN, 1 << 40])
 def test_there_is_nothing_outside_of_the_log(log: Log, offset: int) -> None:
-    assert log.read(offset, 1 << 20) == []
+    assert log.read(offset, 1 << 41, 1 << 20) == ([], offset, 0, 0)

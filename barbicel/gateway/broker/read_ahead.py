@@ -21,7 +21,7 @@ from twisted.python.failure import Failure
 
 from barbicel.codecs.kafka.record_batch import decode_header
 from barbicel.gateway.broker.partition import Partition
-from barbicel.gateway.broker.stored import RECORD_FRAME_BYTES
+from barbicel.gateway.broker.stored import RECORD_FRAME_BYTES, fitting
 from barbicel.gateway.twisted_types import Reactor
 
 __all__ = ["ReadAhead"]
@@ -87,11 +87,12 @@ class ReadAhead:
             return []
         if ahead.size_bytes <= max_bytes:
             return self._drop(place).pieces or []
-        taken = _cut(ahead.pieces, max_bytes, at_least_one)
+        count, room_bytes = fitting(ahead.pieces, max_bytes, at_least_one=at_least_one)
+        taken = ahead.pieces[:count]
         if taken:
             self._drop(place)
-            left_bytes = ahead.size_bytes - _size(taken)
-            left = _Ahead(ahead.held_bytes, ahead.pieces[len(taken) :], left_bytes)
+            left_bytes = ahead.size_bytes - (max_bytes - room_bytes)
+            left = _Ahead(ahead.held_bytes, ahead.pieces[count:], left_bytes)
             self._hold((place[0], _end_offset(taken)), left)
         return taken
 
@@ -191,16 +192,6 @@ def _size(pieces: Pieces) -> int:
 def _end_offset(pieces: Pieces) -> int:
     header = decode_header(pieces[-1])
     return header.base_offset + header.last_offset_delta + 1
-
-
-def _cut(pieces: Pieces, max_bytes: int, at_least_one: bool) -> Pieces:
-    found: Pieces = []
-    for piece in pieces:
-        max_bytes -= len(piece)
-        if max_bytes < 0 and (found or not at_least_one):
-            break
-        found.append(piece)
-    return found
 
 
 def _tell(waiting: list[Deferred[None]]) -> None:

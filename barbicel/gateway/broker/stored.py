@@ -5,16 +5,16 @@ Everything here waits, for the disk or for the network, and may be called from a
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Protocol
 
-from barbicel.codecs.keratin_record import Record
 from barbicel.errors import CorruptLog, OffsetOutOfRange
 from barbicel.keratin import Log
 from barbicel.tier.local_log import StoredBatch
 
-__all__ = ["RECORD_FRAME_BYTES", "Remote", "Stored"]
+__all__ = ["RECORD_FRAME_BYTES", "Remote", "Stored", "fitting"]
 
 # The record's own framing counts in a scan's limit and not in a fetch's.
 RECORD_FRAME_BYTES = 64 << 10
@@ -88,31 +88,35 @@ class Stored:
         found: list[memoryview] = []
         left = max_bytes
         try:
-            for record in self._records(offset, end_offset, max(max_bytes, 1) + RECORD_FRAME_BYTES):
-                if record.lost:
-                    continue
-                left -= len(record.payload)
-                if record.offset >= end_offset or (left < 0 and (found or not at_least_one)):
+            while offset < end_offset and (left > 0 or (at_least_one and not found)):
+                is_first = at_least_one and not found
+                read = self.log.read(offset, end_offset, max(left, 1) + RECORD_FRAME_BYTES)
+                if not read.views:
+                    found.extend(self._scan_disk(offset, end_offset, left, is_first))
+                    if is_first and not found:  # so much was given up
+                        found.extend(self._scan_disk(offset, end_offset, left, is_first, is_limited=False))
                     break
-                found.append(record.payload)
+                count, left = fitting(read.views, left, at_least_one=is_first)
+                found += read.views[:count]
+                if count < len(read.views) or read.cut_bytes > left:
+                    break
+                offset = read.next_offset
         except (CorruptLog, OffsetOutOfRange):
             if not found:
                 raise
         return found
 
-    def _records(self, offset: int, end_offset: int, max_bytes: int) -> Iterator[Record]:
-        """As many as one read has, again and again, or else one by one."""
-        # A rest that is less than that is not worth a read.
-        while offset < end_offset and max_bytes > RECORD_FRAME_BYTES:
-            records = self.log.read(offset, max_bytes)
-            if not records:
-                yield from self.log.scan(offset, max_bytes=max_bytes)
+    def _scan_disk(
+        self, offset: int, end_offset: int, max_bytes: int, at_least_one: bool, *, is_limited: bool = True
+    ) -> Iterator[memoryview]:
+        """One by one, with what a repair has given up passed over, which counts in what is read."""
+        read_bytes = max(max_bytes, 1) + RECORD_FRAME_BYTES if is_limited else None
+        for record in self.log.scan(offset, max_bytes=read_bytes):
+            max_bytes -= len(record.payload)
+            if record.offset >= end_offset or (max_bytes < 0 and not at_least_one):
                 return
-            yield from records
-            last = records[-1]
-            offset = last.end_offset
-            if not last.lost:  # what is behind a loss is read all the same
-                max_bytes -= last.position + last.size - records[0].position
+            at_least_one = False
+            yield record.payload
 
     # --- by time --------------------------------------------------------------------------------------
 
@@ -162,3 +166,10 @@ class Stored:
             self.before_drop(offset)
             self.log.truncate_before(offset)
         return self.start_offset
+
+
+def fitting(views: list[memoryview], max_bytes: int, *, at_least_one: bool) -> tuple[int, int]:
+    """How many of them fit, and how much room that leaves."""
+    ends = list(accumulate(map(len, views)))
+    count = max(bisect_right(ends, max_bytes), int(at_least_one))
+    return count, max_bytes - ends[count - 1] if count else max_bytes

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from barbicel.codecs.kafka.record_batch import decode_header
-from barbicel.codecs.keratin_record import Record, encode_lost
+from barbicel.codecs.keratin_record import Payloads, encode_lost
 from barbicel.errors import OffsetOutOfRange, StoreError
 from barbicel.gateway.broker.stored import Stored
 from barbicel.keratin import Log, LogSettings, NewRecord
@@ -84,9 +84,9 @@ def test_what_left_the_disk_between_two_looks_is_read_from_the_store(
     stored = Stored(log, ListedStore(log, 5))
     true_read = log.read
 
-    def read(offset: int, max_bytes: int) -> list[Record]:
+    def read(offset: int, end_offset: int, max_bytes: int) -> Payloads:
         log.truncate_before(4)
-        return true_read(offset, max_bytes)
+        return true_read(offset, end_offset, max_bytes)
 
     monkeypatch.setattr(log, "read", read)
     assert offsets(stored.read(2, END, 1 << 20, at_least_one=True)) == [2, 3, 4]
