@@ -34,6 +34,7 @@ __all__ = [
     "decode_batch",
     "decode_header",
     "encode_batch",
+    "end_offset_of",
     "stamp",
     "stamp_append_time",
     "stamp_max_timestamp",
@@ -61,6 +62,7 @@ HEADER = struct.Struct(
 )
 BATCH_HEADER_BYTES = HEADER.size
 BASE_OFFSET = struct.Struct(">q")
+OFFSETS = struct.Struct(">q15xi")  # baseOffset, and behind the CRC and the attributes lastOffsetDelta
 LENGTH_AT, LENGTH = 8, struct.Struct(">i")
 UNCOUNTED_BYTES = 12  # batchLength itself and what stands before it
 LEADER_EPOCH_AT, LEADER_EPOCH = 12, struct.Struct(">i")
@@ -172,6 +174,12 @@ def decode_header(view: memoryview, start: int = 0) -> BatchHeader:
     if len(view) - start < BATCH_HEADER_BYTES:
         raise BadBatch(CORRUPT, "there are too few bytes for the header of a record batch")
     return BatchHeader._make(HEADER.unpack_from(view, start))
+
+
+def end_offset_of(stored: memoryview) -> int:
+    """The first offset after a batch that is known to be whole."""
+    base_offset, last_offset_delta = OFFSETS.unpack_from(stored)
+    return int(base_offset + last_offset_delta + 1)
 
 
 def decode_batch(data: memoryview) -> Batch:

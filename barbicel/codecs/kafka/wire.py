@@ -174,8 +174,12 @@ class FlexibleReader(ClassicReader):
     __slots__ = ()
 
     def uvarint(self, what: str) -> int:
+        at = self.position
+        if at < self.end and self.view[at] < 0x80:  # nearly always
+            self.position = at + 1
+            return self.view[at]
         try:
-            value, position = decode_uvarint(self.view, self.position)
+            value, position = decode_uvarint(self.view, at)
         except IndexError:
             position = self.end + 1
         if position > self.end:

@@ -19,7 +19,7 @@ from typing import TypeAlias
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from barbicel.codecs.kafka.record_batch import decode_header
+from barbicel.codecs.kafka.record_batch import end_offset_of
 from barbicel.gateway.broker.partition import Partition
 from barbicel.gateway.broker.stored import RECORD_FRAME_BYTES, fitting
 from barbicel.gateway.twisted_types import Reactor
@@ -75,7 +75,7 @@ class ReadAhead:
         found = taken
         while found:
             max_bytes -= _size(found)
-            found = self._take_one((partition, _end_offset(found)), max_bytes, at_least_one=False)
+            found = self._take_one((partition, end_offset_of(found[-1])), max_bytes, at_least_one=False)
             if found:
                 taken = taken + found
         return taken
@@ -87,13 +87,15 @@ class ReadAhead:
             return []
         if ahead.size_bytes <= max_bytes:
             return self._drop(place).pieces or []
+        if len(ahead.pieces[0]) > max_bytes and not at_least_one:
+            return []
         count, room_bytes = fitting(ahead.pieces, max_bytes, at_least_one=at_least_one)
         taken = ahead.pieces[:count]
         if taken:
             self._drop(place)
             left_bytes = ahead.size_bytes - (max_bytes - room_bytes)
             left = _Ahead(ahead.held_bytes, ahead.pieces[count:], left_bytes)
-            self._hold((place[0], _end_offset(taken)), left)
+            self._hold((place[0], end_offset_of(taken[-1])), left)
         return taken
 
     def is_coming(self, partition: Partition, offset: int) -> bool:
@@ -111,7 +113,7 @@ class ReadAhead:
         """A fetch from this offset on is answered with these, from the disk; its limit was so much."""
         if not pieces:
             return
-        end_offset = _end_offset(pieces)
+        end_offset = end_offset_of(pieces[-1])
         goes_on = (partition, offset) in self._ends
         self._ends.pop((partition, offset), None)
         self._ends[partition, end_offset] = None
@@ -127,7 +129,7 @@ class ReadAhead:
         place = partition, offset
         ahead = self._ahead.get(place)
         if ahead is not None and ahead.pieces is not None and 2 * ahead.size_bytes <= 3 * max_bytes:
-            place = partition, _end_offset(ahead.pieces)
+            place = partition, end_offset_of(ahead.pieces[-1])
         run_bytes = self._run_bytes(max_bytes)
         held_bytes = run_bytes + RECORD_FRAME_BYTES
         if place in self._ahead or not _is_on_disk(*place) or not self._has_room(held_bytes):
@@ -187,11 +189,6 @@ def _is_on_disk(partition: Partition, offset: int) -> bool:
 
 def _size(pieces: Pieces) -> int:
     return sum(map(len, pieces))
-
-
-def _end_offset(pieces: Pieces) -> int:
-    header = decode_header(pieces[-1])
-    return header.base_offset + header.last_offset_delta + 1
 
 
 def _tell(waiting: list[Deferred[None]]) -> None:

@@ -15,6 +15,7 @@ from barbicel.codecs.kafka.record_batch import (
     decode_batch,
     decode_header,
     encode_batch,
+    end_offset_of,
     stamp,
     stamp_append_time,
     stamp_max_timestamp,
@@ -58,6 +59,7 @@ def test_every_field_is_read() -> None:
 def test_what_follows_from_the_fields() -> None:
     plain = decode_header(memoryview(PLAIN))
     assert (plain.size, plain.last_offset, plain.end_offset, plain.last_sequence) == (80, 6, 7, -1)
+    assert end_offset_of(memoryview(PLAIN)) == plain.end_offset
     assert (plain.codec, plain.timestamp_type) == (0, TimestampType.CREATE_TIME)
     assert (plain.is_transactional, plain.is_control, plain.has_delete_horizon) == (False, False, False)
 
