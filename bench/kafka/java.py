@@ -37,9 +37,8 @@ def measure_java(directory: str) -> list[Measurement]:
 
 
 def _patient(scale: Scale) -> Scale:
-    """Both ends are Java: how soon a tool is compiled differs from run to run, and Kafka gets faster over the
-    first two."""
-    return replace(scale, rounds=2 * scale.rounds - 1, uncounted_rounds=2 * scale.uncounted_rounds)
+    """Both ends are Java, and Kafka gets faster over the first two rounds."""
+    return replace(scale, uncounted_rounds=2 * scale.uncounted_rounds)
 
 
 def _create_topics(servers: Mapping[str, Server], size: MessageSize) -> None:
