@@ -16,8 +16,8 @@ VARIABLE = "BENCH_SCALE"
 class MessageSize:
     name: str
     size_bytes: int
-    # Of one round at full scale: about a second, however fast the client is with messages of this size. (With a
-    # quarter of a second, how soon a client gets going decided: the same row was 0.86 and 1.19.)
+    # Of one round at full scale: about a second, however fast the client is with messages of this size. In a
+    # quarter of that it mattered most how soon a client gets going: the same row was 0.86 and 1.19.
     messages: int
 
 
