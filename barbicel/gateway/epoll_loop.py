@@ -3,8 +3,8 @@
 - No logging context around every event and every turn: errors are logged all the same.
 - Threads wake it by an eventfd that is never read: epoll tells of each write to it once (EPOLLET).
 - What is to be told to a thread can be told once a turn, before it sleeps (`call_before_sleep`): one that is
-  woken earlier finds the interpreter taken, and sleeps again.
-- The clock is looked at once a turn, and calls are looked through when one is due.
+  woken earlier finds the interpreter taken, and sleeps again. What threads tell can be heard there too.
+- Calls are looked through when there is one to make, rather than every turn.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 
 # The kernel counts milliseconds in 31 bits.
 LONGEST_SLEEP_S = 2_000_000.0
+# As many as Twisted keeps.
+CANCELLED_CALLS_MAX = 50
 
 
 class PlainEPollReactor(EPollReactor):
@@ -48,23 +50,34 @@ class PlainEPollReactor(EPollReactor):
         while own._started:
             try:
                 while own._started:
-                    sleep_s = self._make_calls()
+                    if self._has_calls:
+                        own.runUntilCurrent()
                     self._end_turn()
-                    self.doPoll(0.0 if own._newTimedCalls else sleep_s)
+                    self.doPoll(self._seconds_to_sleep)
             except BaseException:  # as Twisted does
                 _log.exception("the event loop goes on after this")
 
-    def _make_calls(self) -> float:
-        """Those that are due, of threads and of timers; for how long the loop may sleep then."""
+    @property
+    def _has_calls(self) -> bool:
+        """Of threads or of timers, or so many that were cancelled that Twisted wants to clear them away."""
         own: Any = self
-        if own._newTimedCalls:
-            own._insertNewDelayedCalls()
+        timed = own._pendingTimedCalls
+        return bool(
+            own._newTimedCalls
+            or own.threadCallQueue
+            or own._justStopped
+            or (timed and timed[0].time <= own.seconds())
+            or own._cancellations > max(CANCELLED_CALLS_MAX, len(timed) >> 1)
+        )
+
+    @property
+    def _seconds_to_sleep(self) -> float:
+        own: Any = self
+        if own._newTimedCalls or own.threadCallQueue or own._justStopped or not own.running:
+            return 0.0
         timed = own._pendingTimedCalls
         left_s = timed[0].time - own.seconds() if timed else LONGEST_SLEEP_S
-        if left_s > 0 and not (own.threadCallQueue or own._justStopped):
-            return left_s if left_s < LONGEST_SLEEP_S else LONGEST_SLEEP_S
-        own.runUntilCurrent()
-        return 0.0
+        return min(max(left_s, 0.0), LONGEST_SLEEP_S)
 
     def _end_turn(self) -> None:
         for function in self._before_sleep:

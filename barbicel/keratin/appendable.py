@@ -156,7 +156,14 @@ class AppendableLog(ReadableLog):
     def _show(self, end_offset: int, end_position: int) -> None:
         view = self._view
         if end_offset > view.end_offset:
-            self._view = View(*view[:4], end_offset, end_position)
+            self._view = View(
+                view.segments,
+                view.active_base_offset,
+                view.active_indexes,
+                view.start_offset,
+                end_offset,
+                end_position,
+            )
 
     def sync(self) -> None:
         """Make all that was written before durable, then show it to readers.

@@ -134,7 +134,7 @@ def _measure(server: Server, scale: Scale) -> Found:
         return rate
 
     _run(server, scale)
-    # Of half a second each, in which the disk may be twice as fast as in the next: of few the median is luck.
+    # Of a second each, in which the disk may be twice as fast as in the next: of few the median is luck.
     rates = interleave({kind: partial(run, kind) for kind in p99_ms}, 2 * scale.rounds)
     return Found(rates, p99_ms, watched)
 

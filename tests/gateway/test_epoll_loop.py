@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from barbicel.gateway.epoll_loop import LONGEST_SLEEP_S, PlainEPollReactor
+from barbicel.gateway.epoll_loop import CANCELLED_CALLS_MAX, LONGEST_SLEEP_S, PlainEPollReactor
 from barbicel.gateway.event_loop import call_before_sleep
 from tests.gateway.kafka.in_memory import HandReactor, untyped
 
@@ -108,6 +108,46 @@ def test_what_is_to_be_done_next_is_done_without_sleep(loop: Loop) -> None:
     calls = iter([lambda: loop.reactor.callLater(0, loop.reactor.stop)])
     loop.reactor.call_before_sleep(lambda: next(calls, lambda: None)())
     loop.run()
+
+
+def test_a_stop_before_it_sleeps_is_heard_at_once(loop: Loop) -> None:
+    stops = iter([loop.reactor.stop])
+    loop.reactor.call_before_sleep(lambda: next(stops, lambda: None)())
+    loop.run()
+
+
+def test_a_timer_may_be_set_sooner_before_it_sleeps(loop: Loop) -> None:
+    timer = loop.reactor.callLater(2 * DEADLINE_S, loop.reactor.stop)
+    sooner = iter([lambda: timer.reset(0.01)])
+    loop.reactor.call_before_sleep(lambda: next(sooner, lambda: None)())
+    loop.run()
+
+
+def test_timers_that_were_cancelled_are_not_kept(loop: Loop) -> None:
+    """Each fetch that waits has one, and most are answered in time."""
+    left = iter(range(1000))
+    most = 0
+
+    def go_on() -> None:
+        nonlocal most
+        loop.reactor.callLater(DEADLINE_S, lambda: None).cancel()
+        timer = loop.reactor.callLater(DEADLINE_S, lambda: None)
+        # As one of a fetch, it is there for some turns.
+        waiting.append(timer)
+        if len(waiting) > 3:
+            waiting.pop(0).cancel()
+        most = max(most, len(loop.reactor._pendingTimedCalls))
+        if next(left, None) is None:
+            loop.reactor.stop()
+        else:
+            loop.reactor.wakeUp()
+
+    waiting: list[Any] = []
+    loop.reactor.call_before_sleep(go_on)
+    loop.run()
+    for timer in waiting:
+        timer.cancel()
+    assert most < 3 * CANCELLED_CALLS_MAX
 
 
 def test_timers_come_in_their_order_and_one_beyond_what_the_kernel_counts_is_no_harm(loop: Loop) -> None:

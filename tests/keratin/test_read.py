@@ -7,8 +7,10 @@ from contextlib import suppress
 import pytest
 
 from barbicel.codecs.keratin_record import Record
-from barbicel.errors import CorruptLog
+from barbicel.errors import CorruptLog, DiskError
 from barbicel.keratin import Ack, Log
+from barbicel.keratin.index import IndexHit
+from barbicel.keratin.reader import Reader
 from tests.keratin.builders import new_record, open_log
 from tests.support.fault_disk import FaultDisk
 
@@ -67,6 +69,26 @@ def test_how_large_the_next_one_is_it_says_where_its_head_was_read(log: Log) -> 
         is_cut = 36 <= more_bytes < second.size
         assert found.cut_bytes == (len(second.payload) if is_cut else 0)
         assert len(found.views) == 1 + (more_bytes == second.size)
+
+
+def test_whoever_goes_on_need_not_be_searched_for(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    end = log.read(0, log.end_offset, 300).next_offset
+    follow = scanned(log, end)
+    log.read(0, log.end_offset, 300)  # again: the scan has had other files opened
+    monkeypatch.setattr(Reader, "_seek", None)
+    found = log.read(end, log.end_offset, 300)
+    assert found.views == [record.payload for record in follow[: len(found.views)]] != []
+
+
+@pytest.mark.parametrize("position", [0, 68, 69, 150, 1 << 40])
+def test_where_somebody_went_on_is_only_a_hint(log: Log, position: int) -> None:
+    offset = 5 * SPAN
+    stretch = log._view.stretch_at(offset)
+    with log._reader.open(stretch, offset) as handle:
+        handle.went_on_at = IndexHit(offset, position)
+        with suppress(DiskError, ValueError):
+            assert log.read(offset, log.end_offset, 1 << 20).views == []
+    assert bytes(next(log.scan(offset)).payload) == bytes(log.fetch(offset).payload)
 
 
 def test_whoever_goes_on_where_a_read_has_ended_finds_what_follows(log: Log, disk: FaultDisk) -> None:

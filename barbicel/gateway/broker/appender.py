@@ -97,7 +97,8 @@ class Appender:
             self._unwoken.clear()
 
     def deliver(self, answers: Sequence[Answer]) -> None:
-        """In a writer's thread: all answers of a group go over together."""
+        """In a writer's thread: all answers of a group go over together. What other threads hand over may be
+        heard before them, though it came later."""
         self._delivered.append(answers)
         if self._is_called_before_sleep:
             self._reactor.wakeUp()

@@ -216,7 +216,8 @@ class ProducerStates:
 
     def advance(self, end_offset: int) -> None:
         """All below `end_offset` was told of or has no producer, so that a restart need not look there."""
-        self._exact_until = max(self._exact_until, end_offset)
+        if end_offset > self._exact_until:
+            self._exact_until = end_offset
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget the producers that were silent for so long; how many they were. Costs only those."""
@@ -283,9 +284,7 @@ class ProducerStates:
         self._stored[header.producer_id] = new_tuple(Producer, producer)
         if len(self._stored) > self._max_producers:
             self._stored.popitem(last=False)
-        end_offset = base_offset + header.last_offset_delta + 1
-        if end_offset > self._exact_until:
-            self._exact_until = end_offset
+        self.advance(base_offset + header.last_offset_delta + 1)
 
 
 def _has_sequence(header: BatchHeader) -> bool:

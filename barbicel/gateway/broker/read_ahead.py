@@ -90,12 +90,11 @@ class ReadAhead:
         if len(ahead.pieces[0]) > max_bytes and not at_least_one:
             return []
         count, room_bytes = fitting(ahead.pieces, max_bytes, at_least_one=at_least_one)
-        taken = ahead.pieces[:count]
-        if taken:
-            self._drop(place)
+        taken, left = ahead.pieces[:count], ahead.pieces[count:]
+        self._drop(place)
+        if left:
             left_bytes = ahead.size_bytes - (max_bytes - room_bytes)
-            left = _Ahead(ahead.held_bytes, ahead.pieces[count:], left_bytes)
-            self._hold((place[0], end_offset_of(taken[-1])), left)
+            self._hold((place[0], end_offset_of(taken[-1])), _Ahead(ahead.held_bytes, left, left_bytes))
         return taken
 
     def is_coming(self, partition: Partition, offset: int) -> bool:

@@ -92,6 +92,7 @@ class Stored:
                 is_first = at_least_one and not found
                 read = self.log.read(offset, end_offset, max(left, 1) + RECORD_FRAME_BYTES)
                 if not read.views:
+                    # What comes before damage stays in the list when that is raised.
                     found.extend(self._scan_disk(offset, end_offset, left, is_first))
                     if is_first and not found:  # so much was given up
                         found.extend(self._scan_disk(offset, end_offset, left, is_first, is_limited=False))

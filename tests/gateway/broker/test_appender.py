@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from barbicel.errors import LogClosed, RecordTooLarge
 from barbicel.gateway.broker.appender import Appender
 from barbicel.keratin import Ack, Appended, Log, LogSettings, NewRecord, WriterSettings
+from barbicel.keratin.writer import Answer
 from tests.gateway.kafka.in_memory import HandReactor, untyped
 
 # One append waits at a time, so that nearly everything finds the queue full.
@@ -133,21 +134,45 @@ def test_an_answer_that_raises_keeps_nobody_from_being_called(
     assert happened == ["called", "called"]
 
 
-def test_a_group_that_cannot_be_answered_keeps_no_other_from_it(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    bench = Bench(tmp_path, WriterSettings(), shards=1)
+class LoopReactor(HandReactor):
+    """As the server's: it calls before it sleeps, and threads wake it."""
 
-    def fail() -> None:
-        bench.turns += 1
+    def __init__(self) -> None:
+        super().__init__()
+        self.wakes = 0
+        self.end_turn: Callable[[], None] = lambda: None
+
+    def call_before_sleep(self, function: Callable[[], None]) -> None:
+        self.end_turn = function
+
+    def wakeUp(self) -> None:  # noqa: N802 - Twisted's
+        self.wakes += 1
+
+
+def test_groups_are_answered_before_the_loop_sleeps_and_none_keeps_another_from_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    reactor, happened = LoopReactor(), list[str]()
+
+    def end_turn() -> None:
+        happened.append("turn")
         raise RuntimeError("a fault")
 
-    bench.appender._after_turn = fail
+    def answer(name: str) -> Answer:
+        return lambda _: happened.append(name), Appended(0, 1)
+
+    def answer_and_deliver(_: object) -> None:
+        happened.append("second")
+        appender.deliver([answer("third")])
+
+    appender = Appender(untyped(reactor), Ack.AFTER_WRITE, WriterSettings(), 1, end_turn)
+    appender.deliver([answer("first")])
+    appender.deliver([(answer_and_deliver, Appended(1, 1))])
+    assert (reactor.wakes, happened) == (2, [])
     with caplog.at_level(logging.CRITICAL):
-        for number in range(2):
-            bench.append(number, log=number)
-            bench.wait(number + 1)
-    assert (bench.turns, len(bench.outcomes)) == (2, 2)
-    bench.appender.close()
-    for log in bench.logs:
-        log.close()
+        reactor.end_turn()
+        # What came meanwhile has woken the loop, and waits for its next turn.
+        assert (reactor.wakes, happened) == (3, ["first", "turn", "second", "turn"])
+        reactor.end_turn()
+    assert happened[4:] == ["third", "turn"]
+    appender.close()

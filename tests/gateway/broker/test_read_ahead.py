@@ -144,6 +144,28 @@ def test_what_is_left_is_not_kept_back_for_what_is_still_being_read() -> None:
     assert rig.take(log, 13, max_bytes) == [13, 14, 15]
 
 
+@pytest.mark.parametrize("max_bytes", [1, BATCH_BYTES - 1])
+def test_a_batch_that_is_larger_than_a_fetch_may_have_is_had_alone(max_bytes: int) -> None:
+    """Of the last one of a read nothing is left, and nothing is held for that."""
+    rig, log = Rig(), Log()
+    for offset in (0, 3):
+        rig.answer(log, offset)
+    assert rig.finish_reads() == 1
+    assert [rig.take(log, offset, max_bytes) for offset in range(6, 13)] == [
+        [6],
+        [7],
+        [8],
+        [9],
+        [10],
+        [11],
+        [],
+    ]
+    assert rig.ahead.held_bytes == 0
+    rig.answer(log, 11)
+    rig.answer(log, 14)
+    assert rig.finish_reads() == 1
+
+
 def test_a_stretch_of_which_nothing_may_be_had_stays() -> None:
     rig, log = Rig(), Log()
     for offset in (0, 3):
