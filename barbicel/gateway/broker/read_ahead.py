@@ -92,9 +92,11 @@ class ReadAhead:
         count, room_bytes = fitting(ahead.pieces, max_bytes, at_least_one=at_least_one)
         taken, left = ahead.pieces[:count], ahead.pieces[count:]
         self._drop(place)
-        if left:
+        rest = place[0], end_offset_of(taken[-1])
+        # Another reader may be there already.
+        if left and rest not in self._ahead:
             left_bytes = ahead.size_bytes - (max_bytes - room_bytes)
-            self._hold((place[0], end_offset_of(taken[-1])), _Ahead(ahead.held_bytes, left, left_bytes))
+            self._hold(rest, _Ahead(ahead.held_bytes, left, left_bytes))
         return taken
 
     def is_coming(self, partition: Partition, offset: int) -> bool:

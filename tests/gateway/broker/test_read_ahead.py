@@ -166,6 +166,27 @@ def test_a_batch_that_is_larger_than_a_fetch_may_have_is_had_alone(max_bytes: in
     assert rig.finish_reads() == 1
 
 
+@pytest.mark.parametrize("is_there", [False, True])
+def test_what_one_reader_leaves_does_not_take_the_place_of_what_another_waits_for(is_there: bool) -> None:
+    rig, log = Rig(budget_bytes=100 * HELD), Log()
+    for offset in (0, 3, 1, 4):
+        rig.answer(log, offset)
+    (first, first_done), (second, second_done) = rig.reads
+    first_done.callback(first())
+    came: list[None] = []
+    rig.ahead.coming(cast(Partition, log), 7).addCallback(came.append)
+    if is_there:
+        second_done.callback(second())
+    # Of 6 to 11, this leaves what begins where the other one's does.
+    assert rig.take(log, 6, BATCH_BYTES) == [6]
+    if not is_there:
+        assert (rig.ahead.is_coming(cast(Partition, log), 7), came) == (True, [])
+        second_done.callback(second())
+    assert came == [None]
+    assert rig.take(log, 7, 2 * LIMIT) == [7, 8, 9, 10, 11, 12]
+    assert rig.ahead.held_bytes == 0
+
+
 def test_a_stretch_of_which_nothing_may_be_had_stays() -> None:
     rig, log = Rig(), Log()
     for offset in (0, 3):
