@@ -108,15 +108,17 @@ class KafkaSettings:
         "socket.request.max.bytes",
         100 * MIB,
         Whole(1 * KIB),
-        "The largest request. A connection that announces more is closed before anything is read.",
+        "The largest request. A connection that announces more is closed before anything is read. Those"
+        " without records have at most 2 MiB, those with members' metadata or committed offsets 8 MiB.",
     )
     queued_max_request_bytes: int = row(
         "queued.max.request.bytes",
         256 * MIB,
         Whole(1 * KIB, LONG_MAX),
         "Memory for requests that are being worked on, of all connections together. When it is used up,"
-        " connections are not read until there is room. As much again is for answers that Kestrel's clients"
-        " leave unread; beyond that the one that has read nothing for longest is closed.",
+        " connections are not read until there is room. As much again is for answers that clients leave"
+        " unread; a quarter beyond that the one that has read nothing for longest is closed. Kestrel's"
+        " connections have the same beside Kafka's.",
     )
     fetch_max_bytes: int = row(
         "fetch.max.bytes",

@@ -41,11 +41,13 @@ class Justified(NamedTuple):
 
 
 _NO_TRANSACTIONS = "There are no transactions yet; a final error tells the producer so at once."
-_NOT_OPENED = "Batches are stored as they come and never opened, so what is wrong inside is for the consumer."
+_NOT_OPENED = (
+    "Batches are stored as they come, so what is wrong inside is for the consumer. One is opened, and refused"
+    " for that, only where compression.type or a missing highest timestamp asks for it."
+)
 _FAULT = "Kafka fails in an unforeseen way here; the answer is the error that names what is wrong."
 _FORGOTTEN = "A group without members and offsets is forgotten at once; Kafka does it some minutes later."
 _STRICTER = "No client means this, and it cannot be a sound request: it is refused rather than guessed at."
-_EACH = "What is named several times is answered each time; no client does it."
 
 DIFFERENCES: Sequence[Justified] = (
     Justified(

@@ -19,6 +19,7 @@ from barbicel.gateway.kafka.acl_rows import NO_ACCESS_CONTROL, acl_of, with_auth
 from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.permission import cluster_refusal
 from barbicel.gateway.kafka.refusals import error_code_of, message_of, note_refusals
+from barbicel.gateway.kafka.rows import gather
 
 if TYPE_CHECKING:
     from barbicel.gateway.access.access import Access
@@ -35,16 +36,19 @@ MAX_ACLS = 50_000
 def respond(call: Call, request: Message) -> Reply:
     access = with_authorizer(call)
     if access is None:
-        return _all(request, ErrorCode.SECURITY_DISABLED, NO_ACCESS_CONTROL)
+        return _all(call, request, ErrorCode.SECURITY_DISABLED, NO_ACCESS_CONTROL)
     if refusal := cluster_refusal(call, Operation.ALTER):
-        return _all(request, refusal, "Cluster authorization failed.")
-    if len(access.acls.acls) + len(request.creations) > MAX_ACLS:
-        return _all(request, ErrorCode.INVALID_REQUEST, f"More than {MAX_ACLS} ACLs")
-    rows = [_checked(row) for row in request.creations]
+        return _all(call, request, refusal, "Cluster authorization failed.")
+    return gather(call, map(_checked, request.creations), partial(_create, call, access, request))
+
+
+def _create(call: Call, access: Access, request: Message, rows: list[Acl | BarbicelError]) -> Reply:
+    if len(access.acls.acls) + len(rows) > MAX_ACLS:
+        return _all(call, request, ErrorCode.INVALID_REQUEST, f"More than {MAX_ACLS} ACLs")
     wanted = [row for row in rows if isinstance(row, Acl)]
     return access.change_acls(call.broker.change, created=wanted).addCallbacks(
-        lambda _: _created(call, access, rows, wanted),
-        lambda failure: _all(request, error_code_of(failure.value), message_of(failure.value)),
+        lambda _: _created(call, rows, wanted),
+        lambda failure: _all(call, request, error_code_of(failure.value), message_of(failure.value)),
     )
 
 
@@ -55,26 +59,33 @@ def _checked(row: Any) -> Acl | BarbicelError:
         return error
 
 
-def _created(call: Call, access: Access, rows: list[Acl | BarbicelError], wanted: list[Acl]) -> Message:
+def _created(call: Call, rows: list[Acl | BarbicelError], wanted: list[Acl]) -> Reply:
     if wanted:
         _log.info("%d ACLs created by %s, the first: %s", len(wanted), call.who, wanted[0])
-    results = [
-        _result(ErrorCode.NONE, None)
-        if isinstance(row, Acl)
-        else _result(ErrorCode.INVALID_REQUEST, message_of(row))
-        for row in rows
-    ]
+    return gather(call, map(_row, rows), partial(_tell, call))
+
+
+def _row(row: Acl | BarbicelError) -> Any:
+    if isinstance(row, Acl):
+        return _result(ErrorCode.NONE, None)
+    return _result(ErrorCode.INVALID_REQUEST, message_of(row))
+
+
+def _tell(call: Call, results: list[Any]) -> Message:
     note_refusals(call, "CreateAcls", results)
-    return CreateAclsResponse(throttle_time_ms=0, results=results)
+    return _response(results)
 
 
 def _result(error_code: ErrorCode, message: str | None) -> Any:
     return ResultRow(error_code=error_code, error_message=message)
 
 
-def _all(request: Message, error_code: ErrorCode, message: str) -> Message:
-    make = partial(_result, error_code, message)
-    return CreateAclsResponse(throttle_time_ms=0, results=[make() for _ in request.creations])
+def _all(call: Call, request: Message, error_code: ErrorCode, message: str) -> Reply:
+    return gather(call, (_result(error_code, message) for _ in request.creations), _response)
+
+
+def _response(results: list[Any]) -> Message:
+    return CreateAclsResponse(throttle_time_ms=0, results=results)
 
 
 API = Api(30, "CreateAcls", 1, 3, respond, is_alone=True)

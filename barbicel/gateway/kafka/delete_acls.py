@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from barbicel.codecs.kafka.acls import Acl, Operation
 from barbicel.codecs.kafka.error_codes import ErrorCode
@@ -18,6 +19,10 @@ from barbicel.gateway.kafka.acl_rows import NO_ACCESS_CONTROL, filter_of, with_a
 from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.permission import cluster_refusal
 from barbicel.gateway.kafka.refusals import error_code_of, message_of, note_refusals
+from barbicel.gateway.kafka.rows import gather
+
+if TYPE_CHECKING:
+    from barbicel.gateway.access.access import Access
 
 __all__ = ["API"]
 
@@ -25,45 +30,57 @@ _log = logging.getLogger(__name__)
 
 ResultRow = DeleteAclsResponse.DeleteAclsFilterResult
 AclRow = ResultRow.DeleteAclsMatchingAcl
-# Each filter looks at every ACL, in the reactor's thread.
+Matching: TypeAlias = Sequence[Acl] | BarbicelError
+# Each filter looks at every ACL, so many of them in the time that a row of an answer takes.
 MAX_FILTERS = 100
+ACLS_A_ROW = 200
 
 
 def respond(call: Call, request: Message) -> Reply:
     access = with_authorizer(call)
     if access is None:
-        return _all(request, ErrorCode.SECURITY_DISABLED, NO_ACCESS_CONTROL)
+        return _all(call, request, ErrorCode.SECURITY_DISABLED, NO_ACCESS_CONTROL)
     if refusal := cluster_refusal(call, Operation.ALTER):
-        return _all(request, refusal, "Cluster authorization failed.")
+        return _all(call, request, refusal, "Cluster authorization failed.")
     if len(request.filters) > MAX_FILTERS:
-        return _all(request, ErrorCode.INVALID_REQUEST, f"More than {MAX_FILTERS} filters")
+        return _all(call, request, ErrorCode.INVALID_REQUEST, f"More than {MAX_FILTERS} filters")
     known = access.acls.acls
-    matching = [_matching(known, row) for row in request.filters]
-    wanted = [acl for found in matching if not isinstance(found, BarbicelError) for acl in found]
-    return access.change_acls(call.broker.change, deleted=wanted).addCallbacks(
-        lambda _: _deleted(call, matching, wanted),
-        lambda failure: _all(request, error_code_of(failure.value), message_of(failure.value)),
+    matching = (_matching(known, row) for row in request.filters)
+    return gather(
+        call, matching, partial(_delete, call, access, request), lambda _: 1 + len(known) // ACLS_A_ROW
     )
 
 
-def _matching(known: frozenset[Acl], row: Any) -> Sequence[Acl] | BarbicelError:
+def _delete(call: Call, access: Access, request: Message, matching: list[Matching]) -> Reply:
+    wanted = [acl for found in matching if not isinstance(found, BarbicelError) for acl in found]
+    return access.change_acls(call.broker.change, deleted=wanted).addCallbacks(
+        lambda _: _deleted(call, matching, wanted),
+        lambda failure: _all(call, request, error_code_of(failure.value), message_of(failure.value)),
+    )
+
+
+def _matching(known: frozenset[Acl], row: Any) -> Matching:
     try:
         return sorted(filter(filter_of(row).matches, known))
     except BarbicelError as error:
         return error
 
 
-def _deleted(call: Call, matching: list[Sequence[Acl] | BarbicelError], deleted: list[Acl]) -> Message:
+def _deleted(call: Call, matching: list[Matching], deleted: list[Acl]) -> Reply:
     if deleted:
         _log.info("%d ACLs deleted by %s, the first: %s", len(deleted), call.who, deleted[0])
-    results = [
-        _result(ErrorCode.INVALID_REQUEST, message_of(found))
-        if isinstance(found, BarbicelError)
-        else _result(ErrorCode.NONE, None, found)
-        for found in matching
-    ]
+    return gather(call, map(_row, matching), partial(_tell, call), lambda row: 1 + len(row.matching_acls))
+
+
+def _row(found: Matching) -> Any:
+    if isinstance(found, BarbicelError):
+        return _result(ErrorCode.INVALID_REQUEST, message_of(found))
+    return _result(ErrorCode.NONE, None, found)
+
+
+def _tell(call: Call, results: list[Any]) -> Message:
     note_refusals(call, "DeleteAcls", results)
-    return DeleteAclsResponse(throttle_time_ms=0, filter_results=results)
+    return _response(results)
 
 
 def _result(error_code: ErrorCode, message: str | None, acls: Sequence[Acl] = ()) -> Any:
@@ -84,8 +101,11 @@ def _result(error_code: ErrorCode, message: str | None, acls: Sequence[Acl] = ()
     return ResultRow(error_code=error_code, error_message=message, matching_acls=rows)
 
 
-def _all(request: Message, error_code: ErrorCode, message: str) -> Message:
-    results = [_result(error_code, message) for _ in request.filters]
+def _all(call: Call, request: Message, error_code: ErrorCode, message: str) -> Reply:
+    return gather(call, (_result(error_code, message) for _ in request.filters), _response)
+
+
+def _response(results: list[Any]) -> Message:
     return DeleteAclsResponse(throttle_time_ms=0, filter_results=results)
 
 

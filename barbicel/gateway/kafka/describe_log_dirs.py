@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from twisted.python.failure import Failure
@@ -23,6 +24,7 @@ from barbicel.gateway.broker.partition import Partition
 from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.permission import cluster_refusal
 from barbicel.gateway.kafka.refusals import error_code_of
+from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
 
@@ -35,7 +37,12 @@ SPACE_SINCE = 4
 def respond(call: Call, request: Message) -> Reply:
     if refusal := cluster_refusal(call, Operation.DESCRIBE):
         return DescribeLogDirsResponse(throttle_time_ms=0, error_code=refusal, results=[])
-    topics = _topics(_wanted(call, request))
+    partitions = _wanted(call, request)
+    return gather(call, map(_row, partitions), partial(_finish, call, partitions))
+
+
+def _finish(call: Call, partitions: list[Partition], rows: list[Message]) -> Reply:
+    topics = _topics(partitions, rows)
     if call.version < SPACE_SINCE:
         return _answer(call, topics, None)
     broker = call.broker
@@ -44,7 +51,7 @@ def respond(call: Call, request: Message) -> Reply:
     )
 
 
-def _wanted(call: Call, request: Message) -> Iterable[Partition]:
+def _wanted(call: Call, request: Message) -> list[Partition]:
     if request.topics is None:
         return [partition for topic in call.broker.topics for partition in topic.partitions]
     asked = dict.fromkeys((topic.topic, number) for topic in request.topics for number in topic.partitions)
@@ -52,17 +59,19 @@ def _wanted(call: Call, request: Message) -> Iterable[Partition]:
     return [partition for partition in found if partition is not None]
 
 
-def _topics(partitions: Iterable[Partition]) -> list[Message]:
+def _row(partition: Partition) -> Message:
+    return PartitionRow(
+        partition_index=partition.number,
+        partition_size=partition.log.size_bytes,
+        offset_lag=0,
+        is_future_key=False,
+    )
+
+
+def _topics(partitions: Iterable[Partition], rows: Iterable[Message]) -> list[Message]:
     by_topic: Mapping[str, list[Message]] = defaultdict(list)
-    for partition in partitions:
-        by_topic[partition.topic.name].append(
-            PartitionRow(
-                partition_index=partition.number,
-                partition_size=partition.log.size_bytes,
-                offset_lag=0,
-                is_future_key=False,
-            )
-        )
+    for partition, row in zip(partitions, rows, strict=True):
+        by_topic[partition.topic.name].append(row)
     return [TopicRow(name=name, partitions=rows) for name, rows in by_topic.items()]
 
 

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -19,6 +20,7 @@ from barbicel.gateway.broker.consumption import Outcomes, Place
 from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.group_refusals import group_error_code_of, group_refusal
 from barbicel.gateway.kafka.permission import topic_refusal
+from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
 
@@ -27,21 +29,22 @@ PartitionRow = TopicRow.OffsetDeleteResponsePartition
 
 
 def respond(call: Call, request: Message) -> Reply:
-    offsets = call.broker.offsets
     if refusal := group_refusal(call, request.group_id, Operation.DELETE) or _check_group(
         call, request.group_id
     ):
         return OffsetDeleteResponse(error_code=refusal, throttle_time_ms=0, topics=[])
-    errors = {
-        (topic.name, partition.partition_index): _check(
-            call, request.group_id, topic.name, partition.partition_index
-        )
-        for topic in request.topics
-        for partition in topic.partitions
-    }
+    places = [
+        (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
+    ]
+    checked = (_check(call, request.group_id, *place) for place in places)
+    return gather(call, checked, partial(_delete, call, request, places))
+
+
+def _delete(call: Call, request: Message, places: list[Place], found: list[ErrorCode]) -> Reply:
+    errors = dict(zip(places, found, strict=True))
     allowed = [place for place, error in errors.items() if error is ErrorCode.NONE]
-    deleted: Deferred[Outcomes] = offsets.delete(request.group_id, allowed)
-    return deleted.addCallback(partial(_answer, request.topics, errors))
+    deleted: Deferred[Outcomes] = call.broker.offsets.delete(request.group_id, allowed)
+    return deleted.addCallback(partial(_answer, call, request.topics, errors))
 
 
 def _check_group(call: Call, group_id: str) -> ErrorCode:
@@ -61,25 +64,29 @@ def _check(call: Call, group_id: str, name: str, number: int) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _answer(topics: list[Any], errors: dict[Place, ErrorCode], deleted: Outcomes) -> Message:
+def _answer(call: Call, topics: list[Any], errors: dict[Place, ErrorCode], deleted: Outcomes) -> Reply:
+    rows = (
+        PartitionRow(
+            partition_index=partition.partition_index,
+            error_code=errors[topic.name, partition.partition_index]
+            or group_error_code_of(deleted.get((topic.name, partition.partition_index))),
+        )
+        for topic in topics
+        for partition in topic.partitions
+    )
+    return gather(call, rows, partial(_response, topics))
+
+
+def _response(topics: list[Any], rows: list[Any]) -> Message:
+    partitions = iter(rows)
     return OffsetDeleteResponse(
         error_code=ErrorCode.NONE,
         throttle_time_ms=0,
         topics=[
-            TopicRow(
-                name=topic.name,
-                partitions=[
-                    PartitionRow(
-                        partition_index=partition.partition_index,
-                        error_code=errors[topic.name, partition.partition_index]
-                        or group_error_code_of(deleted.get((topic.name, partition.partition_index))),
-                    )
-                    for partition in topic.partitions
-                ],
-            )
+            TopicRow(name=topic.name, partitions=list(islice(partitions, len(topic.partitions))))
             for topic in topics
         ],
     )
 
 
-API = Api(47, "OffsetDelete", 0, 0, respond)
+API = Api(47, "OffsetDelete", 0, 0, respond, is_alone=True)

@@ -103,8 +103,9 @@ MAX_OTHER_FRAME_BYTES = 2 << 20
 # What is long because of bytes that are not looked into.
 FRAME_LIMITS: Mapping[int, int] = {
     produce.API.key: (1 << 31) - 1,
-    11: 8 << 20,  # JoinGroup
-    14: 8 << 20,  # SyncGroup
+    offset_commit.API.key: 8 << 20,
+    join_group.API.key: 8 << 20,
+    sync_group.API.key: 8 << 20,
 }
 # So long any of them may be.
 ANY_REQUEST_BYTES = min(MAX_OTHER_FRAME_BYTES, *FRAME_LIMITS.values())

@@ -63,6 +63,9 @@ def _collect(value: Any, found: set[ErrorCode]) -> None:
             _collect(inner, found)
 
 
+# More than are made at a time.
+MANY_ACLS = 300
+
 # Those that everybody may ask; what they tell depends on the client, and is looked at below.
 FREE = {16, 17, 18, 36, 60}
 ALL_CASES = [
@@ -311,6 +314,32 @@ def test_an_acl_that_cannot_be_is_refused_alone(tmp_path: Path, field: str) -> N
             setattr(bad, field, value)
             answer = secured.ask(m.CreateAclsRequest(creations=[bad, good]), 3)
             assert [row.error_code for row in answer.results] == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
+
+
+def test_many_acls_come_and_go_between_others(tmp_path: Path) -> None:
+    with in_memory_gateway(tmp_path / "data", **WITH_ACLS, super_users=WHO) as gateway:
+        secured = Secured(gateway)
+        other = gateway.connect()
+        rows = [only(create_acls(secured).creations) for _ in range(MANY_ACLS)]
+        for number, row in enumerate(rows):
+            row.resource_name = f"topic-{number:03}"
+        every = acl_filter(m.DeleteAclsRequest.DeleteAclsFilter)
+        every.resource_type_filter, every.resource_name_filter = Resource.TOPIC, None
+        every.pattern_type_filter = Pattern.ANY
+
+        def ask(request: Any) -> Any:
+            secured.client.send(request, 3)
+            assert not secured.client.has_answer
+            other.send(m.ApiVersionsRequest(), 0)
+            assert other.has_answer
+            other.answer()
+            return secured.client.answer()
+
+        created = ask(m.CreateAclsRequest(creations=rows)).results
+        assert [row.error_code for row in created] == [ErrorCode.NONE] * MANY_ACLS
+        matching = only(ask(m.DeleteAclsRequest(filters=[every])).filter_results).matching_acls
+        assert [acl.resource_name for acl in matching] == [row.resource_name for row in rows]
+        assert not secured.access.acls.acls
 
 
 def test_no_more_acls_are_taken_than_the_next_start_reads(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from barbicel.codecs.kafka import messages
+from barbicel.codecs.kafka.acls import Operation, Pattern, Permission, Resource
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.gateway.kafka import api
 from barbicel.gateway.kafka.api import MAX_ROWS
@@ -112,6 +113,54 @@ def describe_partitions(names: list[str]) -> Any:
     )
 
 
+def delete_offsets(names: list[str]) -> Any:
+    kind = messages.OffsetDeleteRequest.OffsetDeleteRequestTopic
+    row = kind.OffsetDeleteRequestPartition(partition_index=0)
+    return messages.OffsetDeleteRequest(
+        group_id="g", topics=[kind(name=name, partitions=[row]) for name in names]
+    )
+
+
+def leave(names: list[str]) -> Any:
+    kind = messages.LeaveGroupRequest.MemberIdentity
+    members = [kind(member_id=name, group_instance_id=None, reason=None) for name in names]
+    return messages.LeaveGroupRequest(group_id="g", members=members)
+
+
+def create_acls(names: list[str]) -> Any:
+    kind = messages.CreateAclsRequest.AclCreation
+    creations = [
+        kind(
+            resource_type=Resource.TOPIC,
+            resource_name=name,
+            resource_pattern_type=Pattern.LITERAL,
+            principal="User:a",
+            host="*",
+            operation=Operation.READ,
+            permission_type=Permission.ALLOW,
+        )
+        for name in names
+    ]
+    return messages.CreateAclsRequest(creations=creations)
+
+
+def delete_acls(names: list[str]) -> Any:
+    kind = messages.DeleteAclsRequest.DeleteAclsFilter
+    filters = [
+        kind(
+            resource_type_filter=Resource.TOPIC,
+            resource_name_filter=name,
+            pattern_type_filter=Pattern.LITERAL,
+            principal_filter=None,
+            host_filter=None,
+            operation=Operation.READ,
+            permission_type=Permission.ALLOW,
+        )
+        for name in names
+    ]
+    return messages.DeleteAclsRequest(filters=filters)
+
+
 # Makes a request that names these, its version, and where the answer has its rows.
 Case = tuple[Callable[[list[str]], Any], int, str]
 DEDUPLICATED: list[Case] = [
@@ -127,7 +176,15 @@ DEDUPLICATED: list[Case] = [
     (describe_producers, 0, "topics"),
     (describe_partitions, 0, "topics"),
 ]
-ALL: list[Case] = [*DEDUPLICATED, (epoch_ends, 4, "topics"), (commit, 9, "topics")]
+ALL: list[Case] = [
+    *DEDUPLICATED,
+    (epoch_ends, 4, "topics"),
+    (commit, 9, "topics"),
+    (delete_offsets, 0, "topics"),
+    (leave, 5, "members"),
+]
+# Of those whose rows do not say what they are about.
+NAMELESS: list[Case] = [(create_acls, 3, "results"), (delete_acls, 3, "filter_results")]
 
 
 @pytest.mark.parametrize(("request_of", "version", "rows"), DEDUPLICATED)
@@ -143,26 +200,49 @@ def test_what_is_named_many_times_is_answered_once(
 def test_another_client_is_served_between_the_rows(
     gateway: Gateway, request_of: Callable[[list[str]], Any], version: int, rows: str
 ) -> None:
-    busy, other = gateway.connect(port=1), gateway.connect(port=2)
+    gateway.broker.offsets.remember("g", ("t", 0))
     names = [f"name-{number:05}" for number in range(MANY)]
-    busy.send(request_of(names), version)
+    answered = getattr(_answer_between_others(gateway, request_of(names), version), rows)
+    assert len(answered) == MANY
+    assert [_name(row) for row in answered] == names
+
+
+@pytest.mark.parametrize(("request_of", "version", "rows"), NAMELESS)
+def test_another_client_is_served_between_the_rows_of_acls(
+    gateway: Gateway, request_of: Callable[[list[str]], Any], version: int, rows: str
+) -> None:
+    answer = _answer_between_others(gateway, request_of(["a"] * MANY), version)
+    assert [row.error_code for row in getattr(answer, rows)] == [ErrorCode.SECURITY_DISABLED] * MANY
+
+
+@pytest.mark.parametrize("version", [1, 4])
+def test_another_client_is_served_between_the_partitions_of_a_directory(
+    gateway: Gateway, version: int
+) -> None:
+    gateway.create("wide", partitions=300)
+    answer = _answer_between_others(gateway, messages.DescribeLogDirsRequest(topics=None), version)
+    partitions = only(only(answer.results).topics).partitions
+    assert [row.partition_index for row in partitions] == list(range(300))
+
+
+def _answer_between_others(gateway: Gateway, request: Any, version: int) -> Any:
+    busy, other = gateway.connect(port=1), gateway.connect(port=2)
+    busy.send(request, version)
     assert not busy.has_answer
     other.send(messages.ApiVersionsRequest(), 0)
     assert other.has_answer
-    answered = getattr(busy.answer(), rows)
-    assert len(answered) == MANY
-    assert [_name(row) for row in answered] == names
+    return busy.answer()
 
 
 def _name(row: Any) -> Any:
     return next(
         getattr(row, field)
-        for field in ("name", "key", "group_id", "resource_name", "topic")
+        for field in ("name", "key", "group_id", "resource_name", "topic", "member_id")
         if hasattr(row, field)
     )
 
 
-@pytest.mark.parametrize(("request_of", "version", "rows"), ALL)
+@pytest.mark.parametrize(("request_of", "version", "rows"), ALL + NAMELESS)
 def test_too_many_rows_are_not_read(
     gateway: Gateway,
     request_of: Callable[[list[str]], Any],
@@ -257,6 +337,28 @@ def test_as_many_partitions_as_a_group_may_have_are_committed_and_fetched(gatewa
     assert [(row.partition_index, row.error_code) for row in committed] == [(n, 0) for n in range(300)]
     found = only(only(client.ask(fetch_offsets(["g", "g"]), 8).groups).topics).partitions
     assert [(row.partition_index, row.committed_offset) for row in found] == [(n, n) for n in range(300)]
+
+
+def test_positions_are_committed_with_as_much_to_say_as_each_may_have(gateway: Gateway) -> None:
+    """More than 2 MiB in all."""
+    gateway.create("wide", partitions=600)
+    text = "m" * gateway.broker.config.offset_metadata_max_bytes
+    kind = messages.OffsetCommitRequest.OffsetCommitRequestTopic
+    request = commit(["wide"])
+    request.topics[0].partitions = [
+        kind.OffsetCommitRequestPartition(
+            partition_index=number,
+            committed_offset=number,
+            committed_leader_epoch=-1,
+            committed_metadata=text,
+        )
+        for number in range(600)
+    ]
+    client = gateway.connect()
+    committed = only(client.ask(request, 9).topics).partitions
+    assert [row.error_code for row in committed] == [ErrorCode.NONE] * 600
+    found = only(only(client.ask(fetch_offsets(["g"]), 8).groups).topics).partitions
+    assert {row.metadata for row in found} == {text}
 
 
 def test_of_a_partition_that_is_committed_twice_the_last_offset_counts(gateway: Gateway) -> None:
