@@ -59,9 +59,9 @@ final class ProduceScenario implements Scenario {
         return records;
     }
 
-    /** Null keys, null values, both, empty values, headers that repeat, and headers that are null or empty. */
+    /** Null and empty keys and values, headers that repeat, and headers that are null or empty. */
     private static ProducerRecord<String, String> mixedRecord(String topic, int number) {
-        String key = number % 3 == 0 ? null : "key-" + number;
+        String key = number % 3 == 0 ? null : number % 4 == 0 ? "" : "key-" + number;
         String value = number % 5 == 0 ? null : "value ".repeat(number % 7) + (number % 7 == 0 ? "" : number);
         ProducerRecord<String, String> record =
                 new ProducerRecord<>(topic, 0, FIRST_TIMESTAMP_MS + number, key, value);
