@@ -8,10 +8,10 @@ from pathlib import Path
 
 from bench.kafka.clients import follow, run_client
 from bench.kafka.contest import Contest
-from bench.kafka.driver import PRODUCER, Job, Took
+from bench.kafka.driver import CONSUMER, PRODUCER, Job, Took
 from bench.kafka.latency import latency_rows
 from bench.kafka.memory import memory_row
-from bench.kafka.scale import MessageSize, Scale, chosen_scale
+from bench.kafka.scale import ONE_KB, MessageSize, Scale, chosen_scale
 from bench.kafka.servers import FSYNC, KAFKA, PROMISES, WRITE, Server, running_servers
 from bench.kafka.targets import THROUGHPUT
 from bench.report import Measurement
@@ -24,11 +24,12 @@ PRODUCED = (
 )
 FOLLOWED = (
     "A consumer waits at the end of the topic while another process produces; from its first message to its"
-    " last, so it is no faster than producing is."
+    " last, so it is no faster than producing is. It asks again"
+    f" {CONSUMER['fetch.queue.backoff.ms']} ms after its queue was full, not after a second."
 )
 CONSUMED = (
     "A consumer reads the topic from its beginning. Ours was restarted, so that nothing of it is in the"
-    " gateway's own memory; on both sides it is in the kernel's."
+    " gateway's own memory; on both sides it is in the kernel's. Durability has no part in it."
 )
 
 
@@ -37,8 +38,8 @@ def measure_throughput(directory: str) -> list[Measurement]:
     with running_servers(Path(directory, "throughput")) as servers:
         rows = [row for size in scale.sizes for row in _produce(servers, size, scale)]
         rows += latency_rows(servers, scale)
+        rows += [row for size in scale.sizes for row in _follow(servers, size, scale)]
         two = {name: servers[name] for name in (WRITE, KAFKA)}
-        rows += [row for size in scale.sizes for row in _follow(two, size, scale)]
         for server in two.values():
             server.restart()
         rows += [row for size in scale.sizes for row in _consume(two, size, scale)]
@@ -60,9 +61,16 @@ def _produce(servers: Mapping[str, Server], size: MessageSize, scale: Scale) -> 
 def _follow(servers: Mapping[str, Server], size: MessageSize, scale: Scale) -> list[Measurement]:
     messages = scale.messages(size)
     race = partial(_race, follow, "follow", size, messages)
-    name = f"consume {size.name}, caught up"
-    contest = Contest(name, servers, size, messages, race, scale=scale)
-    return contest.rows(WRITE, FOLLOWED, THROUGHPUT.get((WRITE, size.name)))
+    names = [WRITE, FSYNC] if size is ONE_KB else [WRITE]
+    contest = Contest(
+        f"consume {size.name}, caught up",
+        {name: servers[name] for name in (*names, KAFKA)},
+        size,
+        messages,
+        race,
+        scale=scale,
+    )
+    return [row for name in names for row in contest.rows(name, FOLLOWED, THROUGHPUT.get((name, size.name)))]
 
 
 def _consume(servers: Mapping[str, Server], size: MessageSize, scale: Scale) -> list[Measurement]:

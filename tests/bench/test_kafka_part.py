@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,26 +14,16 @@ from bench.kafka import scale
 from bench.kafka.clients import follow, run_client
 from bench.kafka.driver import Job
 from bench.kafka.hostile import measure_hostile
-from bench.kafka.java_tools import parse_consumed, parse_produced
+from bench.kafka.partitions import measure_partitions
 from bench.kafka.servers import WRITE, GatewayUnderTest, Server, processor_seconds, running_servers
+from bench.kafka.startup import measure_startup
 from bench.kafka.throughput import measure_throughput
-from bench.report import Measurement, write_json
+from bench.report import Measurement
 from bench.rounds import ROOT
+from tests.bench.rows import check_rows
 from tests.rig.skipping import skip_without_rig
 
 MESSAGES = 50
-
-PRODUCED = """\
-5001 records sent, 1000.2 records/sec (0.95 MB/sec), 1.8 ms avg latency, 30.0 ms max latency.
-60000 records sent, 20054.146195 records/sec (19.13 MB/sec), 1361.95 ms avg latency, 2030.00 ms max latency,\
- 1530 ms 50th, 1738 ms 95th, 1956 ms 99th, 2025 ms 99.9th.
-"""
-CONSUMED = """\
-start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms,\
- fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec
-2026-11-16 07:28:27:479, 2026-11-16 07:28:30:598, 381.4697, 122.3051, 40000, 12824.6233, 707, 2412, 158.1549,\
- 16583.7479
-"""
 
 
 @pytest.fixture
@@ -70,11 +59,6 @@ def test_the_peak_of_a_gateway_outlives_its_process(server: Server) -> None:
     assert server.peak_bytes() >= peak
 
 
-def test_what_the_java_tools_print_is_understood() -> None:
-    assert parse_produced(PRODUCED) == (60_000, 20_054.146195)
-    assert parse_consumed(CONSUMED) == (40_000, 16_583.7479)
-
-
 def test_side_by_side_with_a_real_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(scale.VARIABLE, "tiny")
     with skip_without_rig():
@@ -84,6 +68,7 @@ def test_side_by_side_with_a_real_kafka(tmp_path: Path, monkeypatch: pytest.Monk
         "produce 1 KB, write": ">= 1",
         "produce 1 KB, fsync": ">= 0.6",
         "consume 1 KB, caught up, write": ">= 1",
+        "consume 1 KB, caught up, fsync": ">= 0.6",
         "consume 1 KB, from the log, write": ">= 1",
         "memory, write": "<= 0.25",
         "memory, fsync": "<= 0.25",
@@ -91,6 +76,22 @@ def test_side_by_side_with_a_real_kafka(tmp_path: Path, monkeypatch: pytest.Monk
     assert {row.name for row in rows} > {
         f"latency p{n}, {name}" for n in (50, 99) for name in ("write", "fsync")
     }
+    check_rows(rows, tmp_path / "kafka.json")
+
+
+@pytest.mark.parametrize(
+    ("measure", "target"), [(measure_startup, "start-up"), (measure_partitions, "memory, 100 partitions")]
+)
+def test_its_start_and_its_partitions_beside_a_real_kafka(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    measure: Callable[[str], list[Measurement]],
+    target: str,
+) -> None:
+    monkeypatch.setenv(scale.VARIABLE, "tiny")
+    with skip_without_rig():
+        rows = measure(str(tmp_path))
+    assert {row.name: str(row.target) for row in rows if row.target is not None} == {target: "<= 0.25"}
     check_rows(rows, tmp_path / "kafka.json")
 
 
@@ -119,11 +120,3 @@ def test_attackers_that_may_not_have_so_many_files_say_so() -> None:
     code += "from bench.kafka.attackers import raise_file_limit; print(raise_file_limit())"
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True)
     assert found.stdout == b"100\n"
-
-
-def check_rows(rows: list[Measurement], path: Path) -> None:
-    write_json(path, rows)
-    for row in json.loads(path.read_text(encoding="utf-8")):
-        assert row["value"] > 0
-        assert row["ratio"] is None or row["against"].startswith("Kafka, no fsync: ")
-        assert (row["ok"] is None) == (row["target"] is None)
