@@ -31,8 +31,9 @@ _log = logging.getLogger(__name__)
 ResultRow = DeleteAclsResponse.DeleteAclsFilterResult
 AclRow = ResultRow.DeleteAclsMatchingAcl
 Matching: TypeAlias = Sequence[Acl] | BarbicelError
-# Each filter looks at every ACL, so many of them in the time that a row of an answer takes.
+# Each filter looks at every ACL.
 MAX_FILTERS = 100
+# How many it looks at in the time that a row of an answer takes.
 ACLS_A_ROW = 200
 
 
