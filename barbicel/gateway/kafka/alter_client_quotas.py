@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Iterable
+from functools import partial
 from typing import Any, NamedTuple
+
+from twisted.internet.defer import Deferred
 
 from barbicel.codecs.access_file import Entity
 from barbicel.codecs.kafka.acls import Operation
@@ -22,6 +26,7 @@ from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.permission import cluster_refusal
 from barbicel.gateway.kafka.quota_rows import entity_from
 from barbicel.gateway.kafka.refusals import error_code_of, message_of, note_refusals
+from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
 
@@ -29,8 +34,6 @@ _log = logging.getLogger(__name__)
 
 EntryRow = AlterClientQuotasResponse.EntryData
 EntityRow = EntryRow.EntityData
-# Of one server; and a request may not make more of them than are read in one go.
-MAX_QUOTAS = 10_000
 
 
 class Wanted(NamedTuple):
@@ -44,19 +47,26 @@ class Wanted(NamedTuple):
 
 
 def respond(call: Call, request: Message) -> Reply:
-    wanted = [_wanted(row) for row in request.entries]
     if refusal := cluster_refusal(call, Operation.ALTER_CONFIGS):
-        return _answer(call, [_refused(one, refusal, "Cluster authorization failed.") for one in wanted])
+        denied = (
+            Wanted(row, None, None, refusal, "Cluster authorization failed.") for row in request.entries
+        )
+        return _answer(call, denied)
+    return gather(call, map(_wanted, request.entries), partial(_change, call, request.validate_only))
+
+
+def _change(call: Call, validate_only: bool, wanted: list[Wanted]) -> Reply:
     access = opened_access(call.broker)
-    if len(access.quotas.quotas) + len(wanted) > MAX_QUOTAS:
-        text = f"more than {MAX_QUOTAS} quotas"
-        return _answer(call, [_refused(one, ErrorCode.INVALID_REQUEST, text) for one in wanted])
     changes = {one.entity: one.values for one in wanted if one.entity is not None and one.values is not None}
-    if request.validate_only or not changes:
+    if validate_only:
+        changing: Deferred[Any] = call.broker.work_long(partial(access.quotas.changed, changes))
+    elif changes:
+        changing = access.change_quotas(call.broker.change, changes)
+    else:
         return _answer(call, wanted)
-    return access.change_quotas(call.broker.change, changes).addCallbacks(
-        lambda _: _changed(call, wanted, len(changes)),
-        lambda failure: _answer(call, [_failed(failure.value, one) for one in wanted]),
+    return changing.addCallbacks(
+        lambda _: _changed(call, wanted, 0 if validate_only else len(changes)),
+        lambda failure: _answer(call, (_failed(failure.value, one) for one in wanted)),
     )
 
 
@@ -83,24 +93,27 @@ def _value(op: Any) -> float | None:
     return value
 
 
-def _refused(one: Wanted, error_code: ErrorCode, message: str) -> Wanted:
-    return one._replace(error_code=error_code, message=message)
-
-
 def _failed(error: BaseException | None, one: Wanted) -> Wanted:
-    return one if one.error_code else _refused(one, error_code_of(error), message_of(error))
+    if one.error_code:
+        return one
+    return one._replace(error_code=error_code_of(error), message=message_of(error))
 
 
-def _changed(call: Call, wanted: list[Wanted], count: int) -> Message:
-    _log.info("%d quotas changed by %s", count, call.who)
+def _changed(call: Call, wanted: list[Wanted], count: int) -> Reply:
+    if count:
+        _log.info("%d quotas changed by %s", count, call.who)
     return _answer(call, wanted)
 
 
-def _answer(call: Call, wanted: list[Wanted]) -> Message:
-    rows = [
-        EntryRow(error_code=one.error_code, error_message=one.message, entity=_entity_rows(one.row))
-        for one in wanted
-    ]
+def _answer(call: Call, wanted: Iterable[Wanted]) -> Reply:
+    return gather(call, map(_row, wanted), partial(_response, call))
+
+
+def _row(one: Wanted) -> Any:
+    return EntryRow(error_code=one.error_code, error_message=one.message, entity=_entity_rows(one.row))
+
+
+def _response(call: Call, rows: list[Any]) -> Message:
     note_refusals(call, "AlterClientQuotas", rows)
     return AlterClientQuotasResponse(throttle_time_ms=0, entries=rows)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from barbicel.gateway.access.opening import opened_access
 from barbicel.gateway.kafka.api import Api, Call, Reply
 from barbicel.gateway.kafka.permission import cluster_refusal
 from barbicel.gateway.kafka.refusals import error_code_of, message_of, note_refusals
+from barbicel.gateway.kafka.rows import gather
 
 __all__ = ["API"]
 
@@ -45,22 +47,27 @@ class Alteration(NamedTuple):
 
 
 def respond(call: Call, request: Message) -> Reply:
-    times = Counter((row.name, row.mechanism) for row in (*request.deletions, *request.upsertions))
+    asked = (*request.deletions, *request.upsertions)
+    times = Counter((row.name, row.mechanism) for row in asked)
     names = dict.fromkeys(name for name, _ in times)
     # First: keys are made of every row, and who may not have them made must not keep the server busy.
     if cluster_refusal(call, Operation.ALTER):
         refusal = Refusal(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
         return _answer(call, names, dict.fromkeys(names, refusal), None)
+    known = opened_access(call.broker).users.credentials
+    found = (_alteration(known, row, times) for row in asked)
+    return gather(call, found, partial(_alter, call, asked, names))
+
+
+def _alter(
+    call: Call, asked: Sequence[Any], names: dict[str, None], found: list[Alteration | Refusal]
+) -> Reply:
     users = opened_access(call.broker).users
     refused: dict[str, Refusal] = {}
-    wanted: list[Alteration] = []
-    for row in (*request.deletions, *request.upsertions):
-        found = _alteration(users.credentials, row, times)
-        if isinstance(found, Refusal):
-            refused.setdefault(row.name, found)
-        else:
-            wanted.append(found)
-    allowed = [alteration for alteration in wanted if alteration.user not in refused]
+    for row, one in zip(asked, found, strict=True):
+        if isinstance(one, Refusal):
+            refused.setdefault(row.name, one)
+    allowed = [one for one in found if isinstance(one, Alteration) and one.user not in refused]
     upserts = {(one.user, one.mechanism): one.credential for one in allowed if one.credential is not None}
     deletions = [(one.user, one.mechanism) for one in allowed if one.credential is None]
     if not allowed:
@@ -120,16 +127,19 @@ def _upsertion(mechanism: Any, row: Any) -> Alteration | Refusal:
 
 def _failed(
     call: Call, names: dict[str, None], refused: dict[str, Refusal], error: BaseException | None
-) -> Message:
+) -> Reply:
     failed = Refusal(error_code_of(error), message_of(error))
     return _answer(call, names, {**dict.fromkeys(names, failed), **refused}, None)
 
 
-def _answer(call: Call, names: dict[str, None], refused: dict[str, Refusal], _: None) -> Message:
+def _answer(call: Call, names: dict[str, None], refused: dict[str, Refusal], _: None) -> Reply:
     done = [name for name in names if name not in refused]
     if done:
         _log.info("the passwords of %s, set or deleted by %s", ", ".join(done)[:500], call.who)
-    rows = [_row(name, refused.get(name)) for name in names]
+    return gather(call, (_row(name, refused.get(name)) for name in names), partial(_response, call))
+
+
+def _response(call: Call, rows: list[Any]) -> Message:
     note_refusals(call, "AlterUserScramCredentials", rows)
     return AlterUserScramCredentialsResponse(throttle_time_ms=0, results=rows)
 
@@ -139,4 +149,4 @@ def _row(name: str, refusal: Refusal | None) -> Any:
     return UserRow(user=name, error_code=error, error_message=message)
 
 
-API = Api(51, "AlterUserScramCredentials", 0, 0, respond)
+API = Api(51, "AlterUserScramCredentials", 0, 0, respond, is_alone=True)

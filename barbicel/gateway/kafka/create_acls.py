@@ -29,8 +29,6 @@ __all__ = ["API"]
 _log = logging.getLogger(__name__)
 
 ResultRow = CreateAclsResponse.AclCreationResult
-# Of one server. Each client's first request looks at those about its resource.
-MAX_ACLS = 50_000
 
 
 def respond(call: Call, request: Message) -> Reply:
@@ -43,8 +41,6 @@ def respond(call: Call, request: Message) -> Reply:
 
 
 def _create(call: Call, access: Access, request: Message, rows: list[Acl | BarbicelError]) -> Reply:
-    if len(access.acls.acls) + len(rows) > MAX_ACLS:
-        return _all(call, request, ErrorCode.INVALID_REQUEST, f"More than {MAX_ACLS} ACLs")
     wanted = [row for row in rows if isinstance(row, Acl)]
     return access.change_acls(call.broker.change, created=wanted).addCallbacks(
         lambda _: _created(call, rows, wanted),

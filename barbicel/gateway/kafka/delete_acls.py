@@ -9,14 +9,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from barbicel.codecs.kafka.acls import Acl, Operation
 from barbicel.codecs.kafka.error_codes import ErrorCode
-from barbicel.codecs.kafka.messages import DeleteAclsResponse, Message
+from barbicel.codecs.kafka.messages import DeleteAclsResponse, Message, encode_response
 from barbicel.errors import BarbicelError
 from barbicel.gateway.kafka.acl_rows import NO_ACCESS_CONTROL, filter_of, with_authorizer
-from barbicel.gateway.kafka.api import Api, Call, Reply
+from barbicel.gateway.kafka.api import Api, Call, Encoded, Reply
 from barbicel.gateway.kafka.permission import cluster_refusal
 from barbicel.gateway.kafka.refusals import error_code_of, message_of, note_refusals
 from barbicel.gateway.kafka.rows import gather
@@ -31,10 +32,8 @@ _log = logging.getLogger(__name__)
 ResultRow = DeleteAclsResponse.DeleteAclsFilterResult
 AclRow = ResultRow.DeleteAclsMatchingAcl
 Matching: TypeAlias = Sequence[Acl] | BarbicelError
-# Each filter looks at every ACL.
+# Each filter looks at every ACL, in a thread.
 MAX_FILTERS = 100
-# How many it looks at in the time that a row of an answer takes.
-ACLS_A_ROW = 200
 
 
 def respond(call: Call, request: Message) -> Reply:
@@ -45,17 +44,26 @@ def respond(call: Call, request: Message) -> Reply:
         return _all(call, request, refusal, "Cluster authorization failed.")
     if len(request.filters) > MAX_FILTERS:
         return _all(call, request, ErrorCode.INVALID_REQUEST, f"More than {MAX_FILTERS} filters")
-    known = access.acls.acls
-    matching = (_matching(known, row) for row in request.filters)
-    return gather(
-        call, matching, partial(_delete, call, access, request), lambda _: 1 + len(known) // ACLS_A_ROW
-    )
+    finding = call.broker.work_long(partial(_find, access.acls.acls, request.filters))
+    return finding.addCallback(partial(_delete, call, access, request))
 
 
-def _delete(call: Call, access: Access, request: Message, matching: list[Matching]) -> Reply:
-    wanted = [acl for found in matching if not isinstance(found, BarbicelError) for acl in found]
-    return access.change_acls(call.broker.change, deleted=wanted).addCallbacks(
-        lambda _: _deleted(call, matching, wanted),
+class Found(NamedTuple):
+    """What each filter matches, and all of that together."""
+
+    matching: list[Matching]
+    acls: list[Acl]
+
+
+def _find(known: frozenset[Acl], filters: list[Any]) -> Found:
+    matching = [_matching(known, row) for row in filters]
+    found = (acls for acls in matching if not isinstance(acls, BarbicelError))
+    return Found(matching, list(dict.fromkeys(chain.from_iterable(found))))
+
+
+def _delete(call: Call, access: Access, request: Message, found: Found) -> Reply:
+    return access.change_acls(call.broker.change, deleted=found.acls).addCallbacks(
+        lambda _: _deleted(call, found),
         lambda failure: _all(call, request, error_code_of(failure.value), message_of(failure.value)),
     )
 
@@ -67,21 +75,22 @@ def _matching(known: frozenset[Acl], row: Any) -> Matching:
         return error
 
 
-def _deleted(call: Call, matching: list[Matching], deleted: list[Acl]) -> Reply:
-    if deleted:
-        _log.info("%d ACLs deleted by %s, the first: %s", len(deleted), call.who, deleted[0])
-    return gather(call, map(_row, matching), partial(_tell, call), lambda row: 1 + len(row.matching_acls))
+def _deleted(call: Call, found: Found) -> Reply:
+    if found.acls:
+        _log.info("%d ACLs deleted by %s, the first: %s", len(found.acls), call.who, found.acls[0])
+    refused = [_row(one) for one in found.matching if isinstance(one, BarbicelError)]
+    note_refusals(call, "DeleteAcls", refused)
+    return call.broker.work_long(partial(_encode, found.matching, call.version))
+
+
+def _encode(matching: list[Matching], version: int) -> Encoded:
+    return Encoded(encode_response(_response([_row(found) for found in matching]), version))
 
 
 def _row(found: Matching) -> Any:
     if isinstance(found, BarbicelError):
         return _result(ErrorCode.INVALID_REQUEST, message_of(found))
     return _result(ErrorCode.NONE, None, found)
-
-
-def _tell(call: Call, results: list[Any]) -> Message:
-    note_refusals(call, "DeleteAcls", results)
-    return _response(results)
 
 
 def _result(error_code: ErrorCode, message: str | None, acls: Sequence[Acl] = ()) -> Any:

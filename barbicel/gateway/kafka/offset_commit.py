@@ -52,29 +52,33 @@ def respond(call: Call, request: Message) -> Reply:
     committer = Commit(
         request.group_id, request.generation_id_or_member_epoch, request.member_id, request.group_instance_id
     )
-    refusal = group_refusal(call, request.group_id) or call.broker.coordinator.check_commit(
-        committer, call.broker.steady_clock()
-    )
-    call.broker.watch_groups()
+    refusal = group_refusal(call, request.group_id)
     is_denied = refusal is ErrorCode.GROUP_AUTHORIZATION_FAILED
     checked = (
-        Checked(position, refusal if is_denied else _check(call, position) or refusal)
+        Checked(position, refusal if is_denied else _check(call, position))
         for asked in topics
         for position in _positions(asked)
     )
-    return gather(call, checked, partial(_commit, call, request.group_id, topics))
+    return gather(call, checked, partial(_commit, call, committer, refusal, topics))
 
 
-def _commit(call: Call, group_id: str, topics: list[Asked], checked: list[Checked]) -> Reply:
-    # Of a partition that is named twice the last position counts. It is looked for once more, for others were
-    # served meanwhile: a commit behind a topic's deletion would be a position in the next one of its name.
-    errors = {position.place: error or _check_place(call, position.place) for position, error in checked}
+def _commit(
+    call: Call, committer: Commit, refusal: ErrorCode, topics: list[Asked], checked: list[Checked]
+) -> Reply:
+    # Not before, for others are served while positions are looked at: its place may be another member's now.
+    refusal = refusal or call.broker.coordinator.check_commit(committer, call.broker.steady_clock())
+    call.broker.watch_groups()
+    # Of a partition that is named twice the last position counts. It is looked for once more: a commit behind
+    # a topic's deletion would be a position in the next one of its name.
+    errors = {
+        position.place: error or _check_place(call, position.place) or refusal for position, error in checked
+    }
     allowed = {
         position.place: position for position, _ in checked if errors[position.place] is ErrorCode.NONE
     }
     if not allowed:
         return _answer(call, topics, errors, {})
-    written: Deferred[Outcomes] = call.broker.offsets.commit(group_id, list(allowed.values()))
+    written: Deferred[Outcomes] = call.broker.offsets.commit(committer.group_id, list(allowed.values()))
     return written.addCallback(partial(_answer, call, topics, errors))
 
 

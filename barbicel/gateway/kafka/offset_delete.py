@@ -36,12 +36,18 @@ def respond(call: Call, request: Message) -> Reply:
     places = [
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     ]
-    checked = (_check(call, request.group_id, *place) for place in places)
+    checked = (_check(call, *place) for place in places)
     return gather(call, checked, partial(_delete, call, request, places))
 
 
 def _delete(call: Call, request: Message, places: list[Place], found: list[ErrorCode]) -> Reply:
-    errors = dict(zip(places, found, strict=True))
+    # Not before, for others are served while positions are looked at: a member may have come meanwhile.
+    is_subscribed = call.broker.coordinator.is_subscribed
+    subscribed = {topic.name for topic in request.topics if is_subscribed(request.group_id, topic.name)}
+    errors = {
+        place: error or (ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if place[0] in subscribed else ErrorCode.NONE)
+        for place, error in zip(places, found, strict=True)
+    }
     allowed = [place for place, error in errors.items() if error is ErrorCode.NONE]
     deleted: Deferred[Outcomes] = call.broker.offsets.delete(request.group_id, allowed)
     return deleted.addCallback(partial(_answer, call, request.topics, errors))
@@ -54,14 +60,11 @@ def _check_group(call: Call, group_id: str) -> ErrorCode:
     return error
 
 
-def _check(call: Call, group_id: str, name: str, number: int) -> ErrorCode:
+def _check(call: Call, name: str, number: int) -> ErrorCode:
     if refusal := topic_refusal(call, Operation.READ, name):
         return refusal
-    if call.broker.topics.partition(name, number) is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if call.broker.coordinator.is_subscribed(group_id, name):
-        return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-    return ErrorCode.NONE
+    is_known = call.broker.topics.partition(name, number) is not None
+    return ErrorCode.NONE if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _answer(call: Call, topics: list[Any], errors: dict[Place, ErrorCode], deleted: Outcomes) -> Reply:

@@ -4,7 +4,8 @@ and what no client can mean is not read at all."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +13,10 @@ import pytest
 from barbicel.codecs.kafka import messages
 from barbicel.codecs.kafka.acls import Operation, Pattern, Permission, Resource
 from barbicel.codecs.kafka.error_codes import ErrorCode
-from barbicel.gateway.kafka import api
+from barbicel.gateway.kafka import api, connection
 from barbicel.gateway.kafka.api import MAX_ROWS
 from tests.gateway.kafka.group_requests import join
-from tests.gateway.kafka.in_memory import Gateway
+from tests.gateway.kafka.in_memory import Gateway, in_memory_gateway
 from tests.gateway.kafka.requests import fetch, list_offsets, metadata, only
 
 FEW, MANY = 3, 3000
@@ -127,6 +128,32 @@ def leave(names: list[str]) -> Any:
     return messages.LeaveGroupRequest(group_id="g", members=members)
 
 
+def describe_passwords(names: list[str]) -> Any:
+    kind = messages.DescribeUserScramCredentialsRequest.UserName
+    return messages.DescribeUserScramCredentialsRequest(users=[kind(name=name) for name in names])
+
+
+def delete_passwords(names: list[str]) -> Any:
+    kind = messages.AlterUserScramCredentialsRequest.ScramCredentialDeletion
+    return messages.AlterUserScramCredentialsRequest(
+        deletions=[kind(name=name, mechanism=1) for name in names], upsertions=[]
+    )
+
+
+def set_quotas(names: list[str], rate: float | None = 1.0) -> Any:
+    kind = messages.AlterClientQuotasRequest.EntryData
+    return messages.AlterClientQuotasRequest(
+        entries=[
+            kind(
+                entity=[kind.EntityData(entity_type="client-id", entity_name=name)],
+                ops=[kind.OpData(key="producer_byte_rate", value=rate or 0.0, remove=rate is None)],
+            )
+            for name in names
+        ],
+        validate_only=False,
+    )
+
+
 def create_acls(names: list[str]) -> Any:
     kind = messages.CreateAclsRequest.AclCreation
     creations = [
@@ -182,9 +209,18 @@ ALL: list[Case] = [
     (commit, 9, "topics"),
     (delete_offsets, 0, "topics"),
     (leave, 5, "members"),
+    (describe_passwords, 0, "results"),
+    (delete_passwords, 0, "results"),
+    (set_quotas, 1, "entries"),
 ]
 # Of those whose rows do not say what they are about.
 NAMELESS: list[Case] = [(create_acls, 3, "results"), (delete_acls, 3, "filter_results")]
+
+
+@pytest.fixture
+def read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in a thread, so that what comes between a request and its answer is due to the answer alone."""
+    monkeypatch.setattr(connection, "LONG_BODY_BYTES", 1 << 30)
 
 
 @pytest.mark.parametrize(("request_of", "version", "rows"), DEDUPLICATED)
@@ -196,6 +232,7 @@ def test_what_is_named_many_times_is_answered_once(
     assert len(getattr(answer, rows)) == 2
 
 
+@pytest.mark.usefixtures("read_at_once")
 @pytest.mark.parametrize(("request_of", "version", "rows"), ALL)
 def test_another_client_is_served_between_the_rows(
     gateway: Gateway, request_of: Callable[[list[str]], Any], version: int, rows: str
@@ -207,6 +244,7 @@ def test_another_client_is_served_between_the_rows(
     assert [_name(row) for row in answered] == names
 
 
+@pytest.mark.usefixtures("read_at_once")
 @pytest.mark.parametrize(("request_of", "version", "rows"), NAMELESS)
 def test_another_client_is_served_between_the_rows_of_acls(
     gateway: Gateway, request_of: Callable[[list[str]], Any], version: int, rows: str
@@ -235,9 +273,11 @@ def _answer_between_others(gateway: Gateway, request: Any, version: int) -> Any:
 
 
 def _name(row: Any) -> Any:
+    if hasattr(row, "entity"):
+        return only(row.entity).entity_name
     return next(
         getattr(row, field)
-        for field in ("name", "key", "group_id", "resource_name", "topic", "member_id")
+        for field in ("name", "key", "group_id", "resource_name", "topic", "member_id", "user")
         if hasattr(row, field)
     )
 
@@ -376,6 +416,7 @@ def test_of_a_partition_that_is_committed_twice_the_last_offset_counts(gateway: 
     assert only(found).committed_offset == 7
 
 
+@pytest.mark.usefixtures("read_at_once")
 def test_commits_keep_their_order_though_the_first_one_is_long(gateway: Gateway) -> None:
     gateway.create("t")
     client = gateway.connect()
@@ -393,6 +434,42 @@ def test_commits_keep_their_order_though_the_first_one_is_long(gateway: Gateway)
     assert only(found).committed_offset == 2
 
 
+@pytest.fixture
+def eager(tmp_path: Path) -> Iterator[Gateway]:
+    """One that waits for no other members."""
+    with in_memory_gateway(tmp_path / "data", group_initial_rebalance_delay_ms=0) as gateway:
+        yield gateway
+
+
+@pytest.mark.usefixtures("read_at_once")
+def test_a_member_that_comes_while_positions_are_looked_at_keeps_its_own(eager: Gateway) -> None:
+    eager.create("t")
+    busy, other = eager.connect(port=1), eager.connect(port=2)
+    assert only(only(other.ask(commit(["t"]), 9).topics).partitions).error_code == ErrorCode.NONE
+    busy.send(delete_offsets(["t", *(f"none-{number}" for number in range(MANY))]), 0)
+    assert other.ask(join("g"), 3).error_code == ErrorCode.NONE
+    assert not busy.has_answer
+    row = only(busy.answer().topics[0].partitions)
+    assert row.error_code == ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    found = only(only(other.ask(fetch_offsets(["g"]), 8).groups).topics).partitions
+    assert only(found).committed_offset == 1
+
+
+@pytest.mark.usefixtures("read_at_once")
+def test_a_member_that_leaves_while_its_positions_are_looked_at_commits_nothing(eager: Gateway) -> None:
+    eager.create("t")
+    busy, other = eager.connect(port=1), eager.connect(port=2)
+    member = busy.ask(join("g"), 3)
+    request = commit(["t", *(f"none-{number}" for number in range(MANY))])
+    request.member_id, request.generation_id_or_member_epoch = member.member_id, member.generation_id
+    busy.send(request, 9)
+    assert only(other.ask(leave([member.member_id]), 5).members).error_code == ErrorCode.NONE
+    assert not busy.has_answer
+    assert only(busy.answer().topics[0].partitions).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert only(other.ask(fetch_offsets(["g"]), 8).groups).topics == []
+
+
+@pytest.mark.usefixtures("read_at_once")
 def test_a_long_commit_leaves_nothing_in_a_topic_that_is_deleted_meanwhile(gateway: Gateway) -> None:
     gateway.create("t")
     client = gateway.connect()
