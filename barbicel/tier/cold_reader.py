@@ -97,7 +97,8 @@ class ColdReader(Closing):
                 max_bytes -= sum(map(len, taken.views))
                 if is_going_on:
                     self._read_ahead(segments[number:], block)
-                if not taken.is_all or max_bytes <= 0:
+                is_enough = max_bytes <= 0 and (bool(views) or not at_least_one)
+                if not taken.is_all or is_enough:
                     self._ends.add(segment, views)
                     return views
                 offset, is_going_on = block.end_offset, True

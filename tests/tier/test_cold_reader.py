@@ -119,6 +119,17 @@ def test_gaps_in_between_before_and_behind(store: WatchedStore, block_bytes: int
         assert reader.maps.damaged == 0
 
 
+@pytest.mark.parametrize("max_bytes", [0, 1])
+def test_who_asks_for_next_to_nothing_passes_a_gap_at_the_end_of_a_block(
+    store: WatchedStore, max_bytes: int
+) -> None:
+    batches = [*batches_of(10), batch(101, 1)]
+    segment = put_segment(store, batches)
+    with reader_of(store, block_bytes=100) as reader:
+        assert list(read_on(reader, [segment], 0, max_bytes)) == batches
+        assert reader.read([segment], 100, 200, 0, at_least_one=False) == []
+
+
 def test_batch_larger_than_a_block(store: WatchedStore) -> None:
     batches = [batch(0, 1, 10_000), batch(1, 1, 50), batch(2, 1, 30_000), batch(3, 1, 20), batch(4, 1, 9000)]
     segment = put_segment(store, batches)
