@@ -11,9 +11,9 @@ from bench.kafka import java_tools
 from bench.kafka.clients import run_client
 from bench.kafka.contest import Contest
 from bench.kafka.driver import Job
-from bench.kafka.scale import ONE_KB, MessageSize, Scale, chosen_scale
-from bench.kafka.servers import FSYNC, KAFKA, PROMISES, WRITE, Server, running_servers
-from bench.kafka.targets import THROUGHPUT
+from bench.kafka.scale import MessageSize, Scale, chosen_scale
+from bench.kafka.servers import KAFKA, PROMISES, WRITE, Server, running_servers
+from bench.kafka.targets import THROUGHPUT, durabilities
 from bench.report import Measurement
 
 __all__ = ["measure_java"]
@@ -50,7 +50,7 @@ def _create_topics(servers: Mapping[str, Server], size: MessageSize) -> None:
 
 def _produce(servers: Mapping[str, Server], size: MessageSize, scale: Scale) -> list[Measurement]:
     messages = _messages(size, scale)
-    names = [WRITE, FSYNC] if size is ONE_KB else [WRITE]
+    names = durabilities(size)
     contest = Contest(
         f"Java produce {size.name}",
         {name: servers[name] for name in (*names, KAFKA)},

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bench.kafka.scale import MessageSize
 from bench.kafka.servers import FSYNC, WRITE
 from bench.report import Target
 
-__all__ = ["MEMORY", "STARTUP", "THROUGHPUT"]
+__all__ = ["MEMORY", "STARTUP", "THROUGHPUT", "durabilities"]
 
 # By durability and message size, for produce and for consume.
 THROUGHPUT: Mapping[tuple[str, str], Target] = {
@@ -18,3 +19,8 @@ THROUGHPUT: Mapping[tuple[str, str], Target] = {
 }
 MEMORY = Target("<=", 0.25)
 STARTUP = Target("<=", 0.25)
+
+
+def durabilities(size: MessageSize) -> list[str]:
+    """Those that there is a target for."""
+    return [durability for durability, name in THROUGHPUT if name == size.name]

@@ -11,9 +11,9 @@ from bench.kafka.contest import Contest
 from bench.kafka.driver import CONSUMER, PRODUCER, Job, Took
 from bench.kafka.latency import latency_rows
 from bench.kafka.memory import memory_row
-from bench.kafka.scale import ONE_KB, MessageSize, Scale, chosen_scale
+from bench.kafka.scale import MessageSize, Scale, chosen_scale
 from bench.kafka.servers import FSYNC, KAFKA, PROMISES, WRITE, Server, running_servers
-from bench.kafka.targets import THROUGHPUT
+from bench.kafka.targets import THROUGHPUT, durabilities
 from bench.report import Measurement
 
 __all__ = ["measure_throughput"]
@@ -61,7 +61,7 @@ def _produce(servers: Mapping[str, Server], size: MessageSize, scale: Scale) -> 
 def _follow(servers: Mapping[str, Server], size: MessageSize, scale: Scale) -> list[Measurement]:
     messages = scale.messages(size)
     race = partial(_race, follow, "follow", size, messages)
-    names = [WRITE, FSYNC] if size is ONE_KB else [WRITE]
+    names = durabilities(size)
     contest = Contest(
         f"consume {size.name}, caught up",
         {name: servers[name] for name in (*names, KAFKA)},

@@ -140,13 +140,13 @@ def delete_passwords(names: list[str]) -> Any:
     )
 
 
-def set_quotas(names: list[str], rate: float | None = 1.0) -> Any:
+def set_quotas(names: list[str]) -> Any:
     kind = messages.AlterClientQuotasRequest.EntryData
     return messages.AlterClientQuotasRequest(
         entries=[
             kind(
                 entity=[kind.EntityData(entity_type="client-id", entity_name=name)],
-                ops=[kind.OpData(key="producer_byte_rate", value=rate or 0.0, remove=rate is None)],
+                ops=[kind.OpData(key="producer_byte_rate", value=1.0, remove=False)],
             )
             for name in names
         ],
@@ -267,6 +267,8 @@ def _answer_between_others(gateway: Gateway, request: Any, version: int) -> Any:
     busy, other = gateway.connect(port=1), gateway.connect(port=2)
     busy.send(request, version)
     assert not busy.has_answer
+    # Not because a thread has something to do: it has begun with its rows, and lets others go first.
+    assert any(turn.getTime() <= gateway.reactor.seconds() for turn in gateway.reactor.getDelayedCalls())
     other.send(messages.ApiVersionsRequest(), 0)
     assert other.has_answer
     return busy.answer()
