@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]  # it has no types
+from xdist.scheduler import LoadFileScheduling
 
 from tests.support.mortal_disk import MortalDisk
 

@@ -7,8 +7,8 @@ from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import click
-from kafka import TopicPartition  # type: ignore[import-untyped]
-from kafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
+from kafka import TopicPartition
+from kafka.structs import OffsetAndMetadata
 
 from barbicel.cli.options import given_name
 from barbicel.cli.places import WHERE_HELP, Place, place_given

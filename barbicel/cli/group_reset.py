@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import click
-from kafka import TopicPartition  # type: ignore[import-untyped]
-from kafka.errors import NoError  # type: ignore[import-untyped]
+from kafka import TopicPartition
+from kafka.errors import NoError
 
 from barbicel.cli.mending import DRY_RUN_TEXT
 from barbicel.cli.offsets import counted

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from kafka import TopicPartition  # type: ignore[import-untyped]
-from kafka.admin import OffsetSpec  # type: ignore[import-untyped]
-from kafka.errors import KafkaError  # type: ignore[import-untyped]
+from kafka import TopicPartition
+from kafka.admin import OffsetSpec
+from kafka.errors import KafkaError
 
 from barbicel.cli.server import ServerRefused, refusal_text
 from barbicel.codecs.topic_file import render_id

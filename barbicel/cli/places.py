@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import click
-from kafka.admin import OffsetSpec, OffsetTimestamp  # type: ignore[import-untyped]
+from kafka.admin import OffsetSpec, OffsetTimestamp
 
 from barbicel.clock import wall_clock_ms
 

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 import click
-from kafka import codec as kafka_codecs  # type: ignore[import-untyped]
-from kafka.errors import KafkaError  # type: ignore[import-untyped]
+from kafka import codec as kafka_codecs
+from kafka.errors import KafkaError
 
 from barbicel.cli.inputs import input_lines, whole_input
 from barbicel.cli.offsets import counted

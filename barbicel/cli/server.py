@@ -10,8 +10,8 @@ from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 import click
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer  # type: ignore[import-untyped]
-from kafka.errors import KafkaError, KafkaTimeoutError, for_code  # type: ignore[import-untyped]
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaError, KafkaTimeoutError, for_code
 
 from barbicel.cli.client_file import client_config_option, client_settings
 from barbicel.cli.settings import config_option, loaded_config, parse_address, reachable_host

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
-from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType  # type: ignore[import-untyped]
+from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
 
 from barbicel.cli.options import given_name, json_option, parse_pairs
 from barbicel.cli.page import Page, render_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from kafka.admin import ConfigResource, ConfigResourceType  # type: ignore[import-untyped]
+from kafka.admin import ConfigResource, ConfigResourceType
 
 from barbicel.cli.options import given_name, json_option
 from barbicel.cli.page import Page, number_table, render_json

@@ -6,7 +6,7 @@ is on: the library is not needed otherwise.
 
 from __future__ import annotations
 
-from anycrc import Model  # type: ignore[import-untyped]
+from anycrc import Model
 
 from barbicel.disk import Bytes
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
     from pyspark.sql import Column
 
 __all__ = ["WORDS", "add_digests", "digest_words", "headers_field", "render_digest", "row_digest"]

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from time import monotonic
 from typing import Any
 
-import kafka  # type: ignore[import-untyped]
+import kafka
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from kafka.errors import KafkaConnectionError  # type: ignore[import-untyped]
+from kafka.errors import KafkaConnectionError
 from kafka.errors import KafkaError as KafkaPythonError
 
 from tests.chaos.client_thread import ClientThread, Target

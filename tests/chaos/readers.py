@@ -12,8 +12,8 @@ from contextlib import suppress
 from threading import Event
 from typing import Any, TypeAlias
 
-import aiokafka  # type: ignore[import-untyped]
-import kafka  # type: ignore[import-untyped]
+import aiokafka
+import kafka
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from tests.chaos.client_thread import ClientThread, Target

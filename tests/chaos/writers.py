@@ -12,7 +12,7 @@ from threading import Semaphore
 from typing import Any, Protocol, TypeAlias
 
 from confluent_kafka import KafkaError, Message, Producer
-from kafka import KafkaProducer  # type: ignore[import-untyped]
+from kafka import KafkaProducer
 
 from tests.chaos.client_thread import Target
 from tests.chaos.history import Failure, History, Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kafka.errors import NodeNotReadyError  # type: ignore[import-untyped]
+from kafka.errors import NodeNotReadyError
 
 from barbicel.cli.acl_options import OPERATIONS, OperationName
 from barbicel.gateway.access.administration import AdministrationRefused, _refusing

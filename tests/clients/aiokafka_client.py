@@ -7,16 +7,16 @@ from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-import aiokafka  # type: ignore[import-untyped]  # it has no types
-from aiokafka.admin import (  # type: ignore[import-untyped]
+import aiokafka
+from aiokafka.admin import (
     AIOKafkaAdminClient,
     NewPartitions,
     NewTopic,
     RecordsToDelete,
 )
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType  # type: ignore[import-untyped]
-from aiokafka.errors import for_code  # type: ignore[import-untyped]
-from aiokafka.structs import TopicPartition  # type: ignore[import-untyped]
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import for_code
+from aiokafka.structs import TopicPartition
 
 from tests.clients.client import (
     HEARTBEAT_MS,

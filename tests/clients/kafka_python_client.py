@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
 
-import kafka  # type: ignore[import-untyped]  # it has no types
-from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient  # type: ignore[import-untyped]
-from kafka.errors import NoError  # type: ignore[import-untyped]
-from kafka.structs import OffsetAndMetadata, TopicPartition  # type: ignore[import-untyped]
+import kafka
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.errors import NoError
+from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from tests.clients.client import (
     HEARTBEAT_MS,

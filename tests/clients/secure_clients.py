@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import confluent_kafka
-from kafka import KafkaProducer  # type: ignore[import-untyped]  # it has no types
-from kafka.errors import KafkaError  # type: ignore[import-untyped]
-from kafka.net.sasl.oauth import AbstractTokenProvider  # type: ignore[import-untyped]
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tests.clients.client import NewRecord, Producer, until
 from tests.clients.java_client import JavaClient, _Relay

@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from kafka import KafkaProducer  # type: ignore[import-untyped]
+from kafka import KafkaProducer
 
 from tests.support.gateway import Gateway, running_gateway
 

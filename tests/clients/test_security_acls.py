@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import admin as confluent_admin
-from kafka import KafkaConsumer, TopicPartition  # type: ignore[import-untyped]  # it has no types
-from kafka.errors import TopicAuthorizationFailedError  # type: ignore[import-untyped]
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import TopicAuthorizationFailedError
 
 from barbicel.cli.main import cli
 from tests.clients.secure_clients import CLIENTS, Login, Refused

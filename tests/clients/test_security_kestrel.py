@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
-from pymemcache.client.base import Client  # type: ignore[import-untyped]  # it has no types
+from pymemcache.client.base import Client
 
 from tests.clients.client import until
 from tests.support.secure_gateway import PASSWORDS, SecureGateway, running_secure_gateway

@@ -11,7 +11,7 @@ import pytest
 from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.testing import MemoryReactor, StringTransport
-from zope.interface import implementer  # type: ignore[import-untyped]  # it has no types
+from zope.interface import implementer
 
 from barbicel.disk import Bytes
 from barbicel.gateway.event_loop import UNSENT_BYTES, PromptServer, listen, sending

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import memcache  # type: ignore[import-untyped]
+import memcache
 import pytest
 from confluent_kafka.admin import AdminClient
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition  # type: ignore[import-untyped]
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from twisted.internet.testing import MemoryReactorClock
 
 from barbicel.config.listeners import Listener

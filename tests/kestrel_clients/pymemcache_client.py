@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pymemcache  # type: ignore[import-untyped]  # it has no types
+import pymemcache
 from pymemcache import serde
 
 from tests.kestrel_clients.memcache_client import Value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import memcache  # type: ignore[import-untyped]  # it has no types
+import memcache
 
 from tests.kestrel_clients.memcache_client import Value
 from tests.kestrel_clients.raw_client import DEADLINE_S

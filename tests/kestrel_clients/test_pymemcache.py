@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pymemcache  # type: ignore[import-untyped]  # it has no types
+import pymemcache
 import pytest
-from pymemcache.exceptions import MemcacheServerError  # type: ignore[import-untyped]  # it has no types
+from pymemcache.exceptions import MemcacheServerError
 
 from barbicel import __version__
 from tests.clients.client import until

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 
-from docker.errors import (  # type: ignore[import-untyped]  # it has no types
+from docker.errors import (
     DockerException,
     ImageNotFound,
 )

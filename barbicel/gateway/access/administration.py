@@ -88,7 +88,7 @@ class RunningServer:
         self._admin = admin
 
     def set_password(self, user: str, password: str, mechanisms: Sequence[str]) -> None:
-        from kafka.admin import (  # type: ignore[import-untyped]  # it has no types
+        from kafka.admin import (
             ScramMechanism,
             UserScramCredentialUpsertion,
         )
@@ -161,7 +161,7 @@ class RunningServer:
 @contextmanager
 def _refusing() -> Iterator[None]:
     """The client's errors as ours."""
-    from kafka.errors import KafkaError  # type: ignore[import-untyped]  # it has no types
+    from kafka.errors import KafkaError
 
     try:
         yield
@@ -173,7 +173,7 @@ def _refusing() -> Iterator[None]:
 
 
 def _their_acl(acl: Acl) -> Any:
-    from kafka import admin as theirs  # type: ignore[import-untyped]  # it has no types
+    from kafka import admin as theirs
 
     pattern = theirs.ResourcePattern(
         theirs.ResourceType(acl.resource), acl.name, theirs.ACLResourcePatternType(acl.pattern)

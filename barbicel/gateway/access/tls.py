@@ -18,7 +18,7 @@ from twisted.internet.interfaces import IAddress, IOpenSSLServerConnectionCreato
 from twisted.internet.protocol import connectionDone
 from twisted.protocols.tls import BufferingTLSTransport, TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
-from zope.interface import implementer  # type: ignore[import-untyped]  # it has no types
+from zope.interface import implementer
 
 from barbicel.config.security_settings import SecuritySettings
 from barbicel.disk import Disk, read_file

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kafka.net.sasl import get_sasl_mechanism  # type: ignore[import-untyped]
+from kafka.net.sasl import get_sasl_mechanism
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import SaslAuthenticateRequest, SaslHandshakeRequest

@@ -18,7 +18,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IHandshakeListener, IPushProducer
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
-from zope.interface import implementer  # type: ignore[import-untyped]  # it has no types
+from zope.interface import implementer
 
 from barbicel.codecs.kafka.headers import CORRELATION_ID, CORRELATION_ID_AT, encode_response_header
 from barbicel.codecs.kafka.wire import MalformedRequest

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from twisted.internet.interfaces import IHalfCloseableProtocol, IPushProducer
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
-from zope.interface import implementer  # type: ignore[import-untyped]  # it has no types
+from zope.interface import implementer
 
 from barbicel.errors import BarbicelError
 from barbicel.gateway.kestrel.dialect import Address, Dialect

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kafka import TopicPartition  # type: ignore[import-untyped]
-from kafka.admin import ConfigResource, ConfigResourceType  # type: ignore[import-untyped]
-from kafka.errors import KafkaError  # type: ignore[import-untyped]
-from kafka.structs import OffsetAndMetadata  # type: ignore[import-untyped]
+from kafka import TopicPartition
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import KafkaError
+from kafka.structs import OffsetAndMetadata
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.new_batch import NewRecord, build_batch

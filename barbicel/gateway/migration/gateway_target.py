@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from kafka import KafkaAdminClient, KafkaConsumer  # type: ignore[import-untyped]
-from kafka.admin import ConfigResource, ConfigResourceType, NewTopic  # type: ignore[import-untyped]
-from kafka.errors import TopicAlreadyExistsError  # type: ignore[import-untyped]
+from kafka import KafkaAdminClient, KafkaConsumer
+from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
+from kafka.errors import TopicAlreadyExistsError
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.new_batch import NewRecord

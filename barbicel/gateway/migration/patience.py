@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from kafka.errors import (  # type: ignore[import-untyped]
+from kafka.errors import (
     Cancelled,
     KafkaConnectionError,
     NodeNotReadyError,

@@ -25,7 +25,7 @@ from barbicel.kestrel_compat.names import parse_queue_name
 from barbicel.pipeline.digest import add_digests, digest_words, render_digest, row_digest
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
     from pyspark.core.rdd import RDD
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -250,7 +250,7 @@ def _item_batch(part: _Part, first: int, items: Sequence[JournalItem]) -> pa.Rec
 
 def _sum_by_queue(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
+    import pyarrow.compute as pc
 
     for batch in batches:
         for queue in pc.unique(batch.column("queue")).to_pylist():

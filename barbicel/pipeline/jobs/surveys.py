@@ -24,7 +24,7 @@ from barbicel.pipeline.digest import (
 )
 
 if TYPE_CHECKING:
-    import pyarrow as pa  # type: ignore[import-untyped]
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
 __all__ = [
@@ -164,7 +164,7 @@ def spans_of(offsets: Iterable[int]) -> list[OffsetSpan]:
 
 
 def _stretches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
+    import pyarrow.compute as pc
 
     for batch in batches:
         pairs = {*zip(batch.column("topic").to_pylist(), batch.column("partition").to_pylist(), strict=True)}

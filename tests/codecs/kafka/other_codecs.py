@@ -22,8 +22,8 @@ from kio.serial import entity_reader, entity_writer
 with warnings.catch_warnings():
     # kafka-python reads its schemas by functions that Python 3.11 deprecates and 3.13 does not.
     warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
-    from kafka.protocol.consumer import FetchRequest, FetchResponse  # type: ignore[import-untyped]
-    from kafka.protocol.producer import ProduceRequest, ProduceResponse  # type: ignore[import-untyped]
+    from kafka.protocol.consumer import FetchRequest, FetchResponse
+    from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 __all__ = ["FETCH", "NO_ID", "PRODUCE", "Codec", "KafkaPython", "Kio", "Message"]
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from aiokafka.record._crecords import default_records as aiokafka_records  # type: ignore[import-untyped]
+from aiokafka.record._crecords import default_records as aiokafka_records
 
 from barbicel.codecs.kafka.new_batch import NewRecord
 from barbicel.codecs.kafka.records import KafkaRecord
@@ -14,8 +14,8 @@ from barbicel.codecs.kafka.records import KafkaRecord
 with warnings.catch_warnings():
     # kafka-python reads its schemas by functions that Python 3.11 deprecates and 3.13 does not.
     warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
-    from kafka import codec as kafka_python_codec  # type: ignore[import-untyped]
-    from kafka.record import default_records as kafka_python_records  # type: ignore[import-untyped]
+    from kafka import codec as kafka_python_codec
+    from kafka.record import default_records as kafka_python_records
 
 __all__ = ["AIOKAFKA", "KAFKA_PYTHON", "OtherRecords", "kafka_python_codec"]
 

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 
-import lz4.frame  # type: ignore[import-untyped]
+import lz4.frame
 import pytest
 import zstandard
 from hypothesis import given, settings

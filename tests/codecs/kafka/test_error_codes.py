@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-import kafka.errors  # type: ignore[import-untyped]
+import kafka.errors
 from kio.schema import errors as kio_errors
 
 from barbicel.codecs.kafka.error_codes import ErrorCode

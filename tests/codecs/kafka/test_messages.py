@@ -6,7 +6,7 @@ test_malformed_messages.py has the bytes that are no message.
 from __future__ import annotations
 
 import pytest
-from kafka.protocol.api_message import ApiMessage  # type: ignore[import-untyped]
+from kafka.protocol.api_message import ApiMessage
 
 from barbicel.codecs.kafka.messages import (
     FetchRequest,

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from aiokafka import AIOKafkaConsumer  # type: ignore[import-untyped]
-from aiokafka.coordinator.assignors.range import RangePartitionAssignor  # type: ignore[import-untyped]
+from aiokafka import AIOKafkaConsumer
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from confluent_kafka import Consumer
-from kafka import ConsumerRebalanceListener, KafkaConsumer  # type: ignore[import-untyped]
-from kafka.coordinator.assignors.range import (  # type: ignore[import-untyped]
+from kafka import ConsumerRebalanceListener, KafkaConsumer
+from kafka.coordinator.assignors.range import (
     RangePartitionAssignor as PythonRangePartitionAssignor,
 )
 

@@ -25,8 +25,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # and this one
     ConfigResource as ConfluentResource,
 )
-from kafka import KafkaProducer, TopicPartition  # type: ignore[import-untyped]
-from kafka.admin import (  # type: ignore[import-untyped]
+from kafka import KafkaProducer, TopicPartition
+from kafka.admin import (
     ACL,
     ACLFilter,
     ACLOperation,
@@ -39,7 +39,7 @@ from kafka.admin import (  # type: ignore[import-untyped]
     ResourcePatternFilter,
 )
 from kafka.admin import ResourceType as AclResourceType
-from kafka.errors import (  # type: ignore[import-untyped]
+from kafka.errors import (
     InvalidConfigurationError,
     InvalidPartitionsError,
     InvalidReplicationFactorError,

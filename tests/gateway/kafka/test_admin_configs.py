@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kafka import KafkaProducer  # type: ignore[import-untyped]
-from kafka.errors import MessageSizeTooLargeError  # type: ignore[import-untyped]
+from kafka import KafkaProducer
+from kafka.errors import MessageSizeTooLargeError
 
 from barbicel.codecs.kafka.error_codes import ErrorCode as E
 from barbicel.gateway.broker.topic_settings import TOPIC_SETTINGS

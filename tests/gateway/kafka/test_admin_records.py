@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition  # type: ignore[import-untyped]
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from barbicel.codecs.kafka.error_codes import ErrorCode as E
 from barbicel.codecs.kafka.messages import DescribeLogDirsRequest, DescribeProducersRequest

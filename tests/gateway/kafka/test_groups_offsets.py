@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer  # type: ignore[import-untyped]
+from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioTopicPartition
 from confluent_kafka import (
     Consumer,
@@ -20,9 +20,9 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
-from kafka import KafkaConsumer, OffsetAndMetadata  # type: ignore[import-untyped]
+from kafka import KafkaConsumer, OffsetAndMetadata
 from kafka import TopicPartition as PythonTopicPartition
-from kafka.admin import KafkaAdminClient  # type: ignore[import-untyped]
+from kafka.admin import KafkaAdminClient
 
 from tests.gateway.kafka.group_members import ConfluentMember, poll_until
 from tests.support.gateway import Gateway, running_gateway

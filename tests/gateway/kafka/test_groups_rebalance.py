@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from kafka import KafkaProducer  # type: ignore[import-untyped]
+from kafka import KafkaProducer
 
 from tests.gateway.kafka.group_members import MEMBERS, AioMember, ConfluentMember, Member, poll_until
 from tests.gateway.kafka.group_requests import fetch

@@ -11,10 +11,10 @@ from uuid import UUID
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from kafka import OffsetAndMetadata  # type: ignore[import-untyped]
+from kafka import OffsetAndMetadata
 from kafka import TopicPartition as PythonTopicPartition
-from kafka.admin import KafkaAdminClient  # type: ignore[import-untyped]
-from kafka.errors import InvalidGroupIdError  # type: ignore[import-untyped]
+from kafka.admin import KafkaAdminClient
+from kafka.errors import InvalidGroupIdError
 
 from barbicel.codecs.kafka.error_codes import ErrorCode
 from barbicel.codecs.kafka.messages import (

@@ -13,7 +13,7 @@ from random import Random
 from threading import Thread
 
 import pytest
-from kafka.admin import ConfigResource, ConfigResourceType  # type: ignore[import-untyped]
+from kafka.admin import ConfigResource, ConfigResourceType
 
 from barbicel.disk import RealDisk
 from barbicel.gateway.client.kestrel_queues import KestrelServer

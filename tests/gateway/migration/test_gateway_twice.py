@@ -11,8 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka.admin import NewTopic  # type: ignore[import-untyped]
-from kafka.errors import TopicAlreadyExistsError  # type: ignore[import-untyped]
+from kafka.admin import NewTopic
+from kafka.errors import TopicAlreadyExistsError
 
 from barbicel.codecs.kafka.new_batch import build_batch
 from barbicel.disk import RealDisk

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kafka.errors import (  # type: ignore[import-untyped]
+from kafka.errors import (
     KafkaConnectionError,
     NodeNotReadyError,
     TopicAuthorizationFailedError,

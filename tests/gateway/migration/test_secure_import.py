@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka.admin import (  # type: ignore[import-untyped]
+from kafka.admin import (
     ACL,
     ACLOperation,
     ACLPermissionType,

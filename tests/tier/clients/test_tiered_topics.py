@@ -15,7 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigResource,
     OffsetSpec,
 )
-from pymemcache.client.base import Client  # type: ignore[import-untyped]
+from pymemcache.client.base import Client
 
 from tests.cli.support import run
 from tests.tier.clients.tiered_gateway import Bucket, TieredGateway, tiered_gateway, until, values

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.partitioner.default import murmur2 as kafkas_murmur2  # type: ignore[import-untyped]
+from kafka.partitioner.default import murmur2 as kafkas_murmur2
 
 from barbicel.gateway.admin.api.partitioning import murmur2, partition_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pymemcache  # type: ignore[import-untyped]
+import pymemcache
 import pytest
 
 from barbicel.config.settings import SETTINGS
