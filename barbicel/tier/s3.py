@@ -259,6 +259,7 @@ def _connect(settings: S3Settings) -> S3Store:
         "skip_signature": settings.skip_signature,
     }
     given = ("endpoint", "region", "access_key_id", "secret_access_key", "session_token")
+    # The names are those of the type, which cannot be seen through a comprehension.
     config.update({name: value for name in given if (value := getattr(settings, name)) is not None})  # type: ignore[typeddict-item]
     try:
         return S3Store(

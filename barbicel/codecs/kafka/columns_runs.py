@@ -118,6 +118,7 @@ def _crc32c(data: U8, position: int, end: int) -> int:
     while position < end:
         crc = (crc >> np.uint32(8)) ^ TABLES[0, (crc ^ np.uint32(data[position])) & np.uint32(255)]
         position += 1
+    # For numba it is the integer that it is for Python.
     return np.int64(crc ^ np.uint32(0xFFFFFFFF))  # type: ignore[return-value]
 
 

@@ -199,6 +199,7 @@ class TlsFactory(TLSMemoryBIOFactory):
         self.tell = tell
         self.call_later: Callable[[float, Callable[[], None]], Timer] = reactor.callLater
 
+    # Twisted says that there is always a protocol; its ports take None for a client that is refused.
     def buildProtocol(self, addr: IAddress | None) -> TLSMemoryBIOProtocol | None:  # type: ignore[override]
         assert isinstance(addr, IPv4Address | IPv6Address)
         made = self.wrappedFactory.buildProtocol(addr)

@@ -37,6 +37,7 @@ def reason_of(error: BaseException) -> str:
 @contextmanager
 def untold_failures(spark: SparkSession) -> Iterator[None]:
     """While it lasts Spark does not log why tasks have failed: for who expects that, and tells it better."""
+    # The JVM is None before a context is there, and this one is.
     log4j: Any = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
     configurator = log4j.core.config.Configurator
     levels = {name: log4j.LogManager.getLogger(name).getLevel() for name in _TELLERS}
